@@ -1,0 +1,216 @@
+// Package plan is what a run is going to write, as data: steps, what each must
+// wait for, what must hold before it, and what it costs.
+//
+// Rooms that decide (publish, repair, prune) return a [Plan]; only apply runs
+// one. A plan holds the bytes of every manifest it writes, so that what was
+// reviewed is what is sent; blobs are named by digest and by the places where
+// they can be had. It holds no credentials. Its JSON reads back to an equal
+// plan.
+//
+// This package refuses nothing but a plan that cannot be run: see
+// [Plan.Validate].
+package plan
+
+import (
+	"fmt"
+
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/opencontainers/go-digest"
+)
+
+// Version of the JSON form. A reader refuses others.
+const Version = 1
+
+// Plan is a list of steps towards targets that name Root.
+type Plan struct {
+	Version int `json:"version"`
+	// Verb is the command that asked: "build", "create".
+	Verb string `json:"verb"`
+	// Root is what every tag names in the end: the index.
+	Root oci.Descriptor `json:"root"`
+	// Manifests are the bytes that steps send and read back, Root's among them.
+	Manifests []Manifest `json:"manifests"`
+	Steps     []Step     `json:"steps"`
+	// Warnings are what a reader of the plan should know before it runs, as
+	// that a tag will lose platforms.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Manifest is a manifest or index with its bytes.
+type Manifest struct {
+	MediaType string        `json:"mediaType"`
+	Digest    digest.Digest `json:"digest"`
+	Bytes     []byte        `json:"bytes"`
+}
+
+// Blob returns the manifest as content.
+func (m Manifest) Blob() oci.Blob {
+	return oci.Blob{Bytes: m.Bytes, Descriptor: oci.Descriptor{
+		MediaType: m.MediaType, Digest: m.Digest, Size: int64(len(m.Bytes)),
+	}}
+}
+
+// Op is what a step does.
+type Op string
+
+// The operations, in the order in which a publish runs them.
+const (
+	// CopyBlob makes a blob exist in Target: mounted from one of From when that
+	// is a repository on Target's host, else uploaded from one of From.
+	CopyBlob Op = "copy blob"
+	// PutManifest writes a manifest or index by digest, untagged.
+	PutManifest Op = "put manifest"
+	// ReadBack fetches a manifest by digest from Target and compares bytes.
+	ReadBack Op = "read back"
+	// MoveTag checks the step's preconditions and writes Tag, once.
+	MoveTag Op = "move tag"
+	// ConfirmTag reads Tag again and compares it with Digest.
+	ConfirmTag Op = "confirm tag"
+	// Confirm reads a manifest again by digest after the tags have moved, and
+	// puts back what a tag move made vanish (zot drops children).
+	Confirm Op = "confirm"
+)
+
+// Step is one thing to do.
+type Step struct {
+	// ID is unique in the plan.
+	ID string `json:"id"`
+	Op Op     `json:"op"`
+	// Target is a repository with its host: "ghcr.io/team/app".
+	Target string `json:"target"`
+	// Digest of the blob, manifest, or of what the tag shall name.
+	Digest    digest.Digest `json:"digest"`
+	MediaType string        `json:"mediaType,omitempty"`
+	// Size of the content in bytes.
+	Size int64 `json:"size"`
+	// From are the places that have a blob, best first: repositories with
+	// host, or other locations as package ref writes them.
+	From []string `json:"from,omitempty"`
+	// Tag is the tag to move or to confirm.
+	Tag string `json:"tag,omitempty"`
+	// Previous is what the tag named when the plan was made, empty for nothing.
+	// A tag that no longer names it when its turn comes is a lost race.
+	Previous digest.Digest `json:"previous,omitempty"`
+	// After are the IDs of the steps that must be done first.
+	After []string `json:"after,omitempty"`
+}
+
+// Error reports a plan that cannot be run.
+type Error struct {
+	Step   string // ID, empty for the plan as a whole
+	Reason string
+}
+
+func (e *Error) Error() string {
+	if e.Step == "" {
+		return "plan: " + e.Reason
+	}
+	return fmt.Sprintf("plan: step %s: %s", e.Step, e.Reason)
+}
+
+// Manifest returns the manifest of a digest.
+func (p Plan) Manifest(d digest.Digest) (oci.Blob, bool) {
+	for _, m := range p.Manifests {
+		if m.Digest == d {
+			return m.Blob(), true
+		}
+	}
+	return oci.Blob{}, false
+}
+
+// Validate checks that the plan can be run: a version this package knows, unique
+// IDs, steps that wait only for earlier ones, bytes present and of the digest
+// they claim for every manifest that a step sends. The error is an [*Error].
+func (p Plan) Validate() error {
+	if p.Version != Version {
+		return &Error{Reason: fmt.Sprintf("version %d, want %d", p.Version, Version)}
+	}
+	have := map[digest.Digest]bool{}
+	for _, m := range p.Manifests {
+		if err := oci.Check(oci.Descriptor{Digest: m.Digest}, m.Bytes); err != nil {
+			return &Error{Reason: fmt.Sprintf("manifest %s: %v", m.Digest, err)}
+		}
+		have[m.Digest] = true
+	}
+	earlier := map[string]bool{}
+	for _, s := range p.Steps {
+		if err := s.validate(earlier, have); err != nil {
+			return err
+		}
+		earlier[s.ID] = true
+	}
+	return nil
+}
+
+func (s Step) validate(earlier map[string]bool, have map[digest.Digest]bool) error {
+	fail := func(format string, args ...any) error {
+		return &Error{Step: s.ID, Reason: fmt.Sprintf(format, args...)}
+	}
+	if s.ID == "" || earlier[s.ID] {
+		return fail("id is empty or not unique")
+	}
+	for _, a := range s.After {
+		if !earlier[a] {
+			return fail("waits for %q, which does not come before it", a)
+		}
+	}
+	switch s.Op {
+	case CopyBlob:
+		if len(s.From) == 0 {
+			return fail("blob %s has no source", s.Digest)
+		}
+	case PutManifest, ReadBack, MoveTag, ConfirmTag, Confirm:
+		if !have[s.Digest] {
+			return fail("manifest %s is not in the plan", s.Digest)
+		}
+		if (s.Op == MoveTag || s.Op == ConfirmTag) != (s.Tag != "") {
+			return fail("%s with tag %q", s.Op, s.Tag)
+		}
+	default:
+		return fail("unknown operation %q", s.Op)
+	}
+	return nil
+}
+
+// Cost is what a plan will ask of registries.
+type Cost struct {
+	// Requests is the number when every answer is the expected one, without
+	// those for authentication: two for a blob that is uploaded, one for one
+	// that is mounted, one for every other step.
+	Requests int `json:"requests"`
+	// Bytes is the content sent at the most: blobs that turn out to be there
+	// already are counted.
+	Bytes int64 `json:"bytes"`
+	// Tags is the number of tags that move.
+	Tags int `json:"tags"`
+}
+
+// Cost sums up the steps.
+func (p Plan) Cost() Cost {
+	var c Cost
+	for _, s := range p.Steps {
+		c.Requests++
+		switch s.Op {
+		case CopyBlob:
+			c.Requests++
+			c.Bytes += s.Size
+		case PutManifest:
+			c.Bytes += s.Size
+		case MoveTag:
+			c.Tags++
+			c.Bytes += s.Size
+		}
+	}
+	return c
+}
+
+// TagMoves returns the steps that move a tag, in order.
+func (p Plan) TagMoves() []Step {
+	var out []Step
+	for _, s := range p.Steps {
+		if s.Op == MoveTag {
+			out = append(out, s)
+		}
+	}
+	return out
+}
