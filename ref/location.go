@@ -1,6 +1,10 @@
 package ref
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+)
 
 // Transport says where a [Location] is.
 type Transport string
@@ -22,35 +26,41 @@ type Location struct {
 	Reference Reference
 	// Path is the directory or file for the other transports.
 	Path string
-	// Tag selects one image of a layout by its org.opencontainers.image.ref.name;
-	// empty selects the only one.
+	// Tag selects one image of a layout by its org.opencontainers.image.ref.name,
+	// or, when it is a digest, by that; empty selects the only one.
 	Tag string
 }
 
-// ParseLocation reads oci:DIR[:TAG], oci-archive:FILE[:TAG], and, for anything
-// else, a reference. The spelling of buildx, oci-layout://DIR:TAG, is read too.
-// The error is an [*Error].
+// ParseLocation reads oci:DIR[:TAG], oci-archive:FILE[:TAG], either with
+// @DIGEST in place of :TAG, and, for anything else, a reference. The spelling
+// of buildx, oci-layout://DIR:TAG, is read too. The error is an [*Error].
 func ParseLocation(s string) (Location, error) {
-	for prefix, transport := range map[string]Transport{
-		"oci-layout://": OCILayout,
-		"oci-archive:":  OCIArchive,
-		"oci:":          OCILayout,
-	} {
-		rest, ok := strings.CutPrefix(s, prefix)
-		if !ok || (transport == OCILayout && isPort(rest)) {
-			continue
-		}
-		path, tag := splitPath(rest)
-		if path == "" {
-			return Location{}, &Error{Name: s, Reason: "path is missing"}
-		}
-		return Location{Transport: transport, Path: path, Tag: tag}, nil
+	transport, rest := cutTransport(s)
+	if transport == Registry {
+		r, err := Parse(s)
+		return Location{Reference: r}, err
 	}
-	r, err := Parse(s)
-	if err != nil {
-		return Location{}, err
+	path, tag, ok := splitPath(rest)
+	if path == "" {
+		return Location{}, &Error{Name: s, Reason: "path is missing"}
 	}
-	return Location{Reference: r}, nil
+	if !ok {
+		return Location{}, &Error{Name: s, Reason: "tag or digest after the path is empty or malformed"}
+	}
+	return Location{Transport: transport, Path: path, Tag: tag}, nil
+}
+
+func cutTransport(s string) (Transport, string) {
+	if rest, ok := strings.CutPrefix(s, "oci-layout://"); ok {
+		return OCILayout, rest
+	}
+	if rest, ok := strings.CutPrefix(s, "oci-archive:"); ok {
+		return OCIArchive, rest
+	}
+	if rest, ok := strings.CutPrefix(s, "oci:"); ok && !isPort(rest) {
+		return OCILayout, rest
+	}
+	return Registry, s
 }
 
 // isPort reports whether what follows "oci:" makes it a host named oci with a
@@ -63,14 +73,24 @@ func isPort(rest string) bool {
 	return strings.Trim(port, "0123456789") == ""
 }
 
-// splitPath cuts the tag off a path. A colon belongs to the path when a
-// separator follows it.
-func splitPath(s string) (path, tag string) {
+// splitPath cuts the tag or digest off a path. A colon belongs to the path
+// when a separator follows it. It reports whether what was cut off is usable.
+func splitPath(s string) (path, tag string, ok bool) {
+	if at := strings.LastIndexByte(s, '@'); at > 0 && isDigestLike(s[at+1:]) {
+		return s[:at], s[at+1:], digest.Digest(s[at+1:]).Validate() == nil
+	}
 	i := strings.LastIndexByte(s, ':')
 	if i <= 0 || strings.ContainsAny(s[i+1:], `/\`) {
-		return s, ""
+		return s, "", true
 	}
-	return s[:i], s[i+1:]
+	return s[:i], s[i+1:], i+1 < len(s)
+}
+
+// isDigestLike reports whether text after an @ is meant as a digest, not as a
+// part of a file's name.
+func isDigestLike(s string) bool {
+	algorithm, _, ok := strings.Cut(s, ":")
+	return ok && strings.HasPrefix(algorithm, "sha") && !strings.ContainsAny(s, `/\@`)
 }
 
 // String is the spelling that [ParseLocation] reads back.
@@ -78,9 +98,15 @@ func (l Location) String() string {
 	if l.Transport == Registry {
 		return l.Reference.String()
 	}
-	s := string(l.Transport) + ":" + l.Path
-	if l.Tag != "" {
-		s += ":" + l.Tag
+	prefix, mark := string(l.Transport)+":", ":"
+	if l.Transport == OCILayout && isPort(l.Path) {
+		prefix = "oci-layout://"
 	}
-	return s
+	if strings.Contains(l.Tag, ":") {
+		mark = "@"
+	}
+	if l.Tag == "" {
+		return prefix + l.Path
+	}
+	return prefix + l.Path + mark + l.Tag
 }

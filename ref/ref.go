@@ -13,6 +13,8 @@
 package ref
 
 import (
+	_ "crypto/sha256" // a digest parses only when its algorithm is linked in
+	_ "crypto/sha512"
 	"fmt"
 	"net"
 	"strings"
@@ -139,7 +141,7 @@ func IsLoopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	name = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}

@@ -1,0 +1,76 @@
+package ref_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/manifold-oci/manifold/ref"
+)
+
+func TestParseLocationTellsLayoutsFromRegistries(t *testing.T) {
+	hub := func(repository, tag string) ref.Location {
+		return ref.Location{Reference: ref.Reference{Host: "docker.io", Repository: repository, Tag: tag}}
+	}
+	for name, want := range map[string]ref.Location{
+		"oci:dir":                     {Transport: ref.OCILayout, Path: "dir"},
+		"oci:dir:1.0":                 {Transport: ref.OCILayout, Path: "dir", Tag: "1.0"},
+		"oci:/abs/dir:v1":             {Transport: ref.OCILayout, Path: "/abs/dir", Tag: "v1"},
+		"oci:./a:b/c":                 {Transport: ref.OCILayout, Path: "./a:b/c"},
+		"oci:./a:b/c:t":               {Transport: ref.OCILayout, Path: "./a:b/c", Tag: "t"},
+		`oci:C:\layouts\app`:          {Transport: ref.OCILayout, Path: `C:\layouts\app`},
+		"oci:5000":                    {Transport: ref.OCILayout, Path: "5000"},
+		"oci:./5000/app":              {Transport: ref.OCILayout, Path: "./5000/app"},
+		"oci:dir@" + sha256:           {Transport: ref.OCILayout, Path: "dir", Tag: sha256},
+		"oci:a@b/dir:1":               {Transport: ref.OCILayout, Path: "a@b/dir", Tag: "1"},
+		"oci-layout:///abs/dir:1":     {Transport: ref.OCILayout, Path: "/abs/dir", Tag: "1"},
+		"oci-layout://5000/app":       {Transport: ref.OCILayout, Path: "5000/app"},
+		"oci-layout://d@" + sha256:    {Transport: ref.OCILayout, Path: "d", Tag: sha256},
+		"oci-archive:image.tar":       {Transport: ref.OCIArchive, Path: "image.tar"},
+		"oci-archive:/t/image.tar:v2": {Transport: ref.OCIArchive, Path: "/t/image.tar", Tag: "v2"},
+		"oci:5000/app":                {Reference: ref.Reference{Host: "oci:5000", Repository: "app"}},
+		"oci/app:1":                   hub("oci/app", "1"),
+		"busybox":                     hub("library/busybox", ""),
+	} {
+		got, err := ref.ParseLocation(name)
+		if err != nil {
+			t.Errorf("ParseLocation(%q): %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("ParseLocation(%q) (-want +got):\n%s", name, diff)
+		}
+		if again, err := ref.ParseLocation(got.String()); err != nil || again != got {
+			t.Errorf("%q is written %q, which reads as %+v, %v", name, got, again, err)
+		}
+	}
+}
+
+func TestParseLocationRefusesHalfNames(t *testing.T) {
+	for _, name := range []string{
+		"", "oci:", "oci-archive:", "oci-layout://", "oci:dir:", "oci-archive:a.tar:",
+		"oci:dir@sha256:short", "oci:dir@sha256:", "http://r.example/a", "r.example/A",
+	} {
+		var e *ref.Error
+		if l, err := ref.ParseLocation(name); !errors.As(err, &e) || e.Name != name {
+			t.Errorf("ParseLocation(%q) = %+v, %v; want an *Error that quotes it", name, l, err)
+		}
+	}
+}
+
+func FuzzParseLocation(f *testing.F) {
+	for _, s := range []string{
+		"oci:dir:tag", "oci:5000/app", "oci-layout://5000/a:b", "oci-archive:x@" + sha256, "oci:a:b:c", "oci:@sha256:x", "busybox", "oci:::",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := ref.ParseLocation(s)
+		if err != nil {
+			return
+		}
+		if again, err := ref.ParseLocation(l.String()); err != nil || again != l {
+			t.Fatalf("ParseLocation(%q) = %+v, but its String %q reads as %+v, %v", s, l, l, again, err)
+		}
+	})
+}
