@@ -1,7 +1,9 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -16,26 +18,65 @@ type PlatformError struct {
 
 func (e *PlatformError) Error() string { return fmt.Sprintf("platform %q: %s", e.Platform, e.Reason) }
 
-// ParsePlatform reads os/arch[/variant], with an os.version in parentheses
-// after the os as BuildKit writes it. Uncommon systems pass: no table of
-// allowed values is consulted. The error is a [*PlatformError].
+// ParsePlatform reads os/arch[/variant], with an os.version and os.features in
+// parentheses after the os as [FormatPlatform] writes them. Uncommon systems
+// pass: no table of allowed values is consulted. The result is normalised. The
+// error is a [*PlatformError].
 func ParsePlatform(s string) (Platform, error) {
-	if s == "" || s == "local" || strings.ContainsAny(s, "* ,") {
-		return Platform{}, &PlatformError{Platform: s, Reason: "want os/arch or os/arch/variant"}
-	}
-	if strings.Count(s, "/") == 0 {
-		// platforms.Parse would fill in this machine's os or architecture.
-		return Platform{}, &PlatformError{Platform: s, Reason: "want os/arch or os/arch/variant, as in linux/" + s}
-	}
-	p, err := platforms.Parse(s)
-	if err == nil {
-		return NormalizePlatform(p), nil
+	bad := &PlatformError{Platform: s, Reason: "want os/arch or os/arch/variant"}
+	if strings.ContainsAny(s, "*, \t\r\n") {
+		return Platform{}, bad
 	}
 	parts := strings.Split(s, "/")
-	if len(parts) > 3 || slices.Contains(parts, "") {
-		return Platform{}, &PlatformError{Platform: s, Reason: "want os/arch or os/arch/variant"}
+	if len(parts) == 1 && s != "" && s != "local" {
+		// Nothing is filled in from the machine that this runs on.
+		bad.Reason += ", as in linux/" + s
 	}
-	return Platform{}, &PlatformError{Platform: s, Reason: err.Error()}
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return Platform{}, bad
+	}
+	p := Platform{Architecture: parts[1]}
+	if len(parts) == 3 {
+		p.Variant = parts[2]
+	}
+	if strings.ContainsAny(p.Architecture+p.Variant, "()") {
+		return Platform{}, bad
+	}
+	if err := parseOS(parts[0], &p); err != nil {
+		return Platform{}, &PlatformError{Platform: s, Reason: err.Error()}
+	}
+	return NormalizePlatform(p), nil
+}
+
+// parseOS reads os[(version[+feature]...)] into p, the spelling of
+// containerd/platforms.
+func parseOS(s string, p *Platform) error {
+	name, options, ok := strings.Cut(s, "(")
+	p.OS = name
+	if name == "" || strings.ContainsAny(name, ")+%") {
+		return errors.New("os is not a name")
+	}
+	if !ok {
+		return nil
+	}
+	options, ok = strings.CutSuffix(options, ")")
+	if !ok || strings.ContainsAny(options, "()") {
+		return errors.New("os.version is not in one pair of parentheses")
+	}
+	for i, option := range strings.Split(options, "+") {
+		text, err := url.PathUnescape(option)
+		switch {
+		case err != nil:
+			return fmt.Errorf("os.version: %w", err)
+		case i == 0:
+			p.OSVersion = text
+		case text == "":
+			return errors.New("an os feature is empty")
+		default:
+			p.OSFeatures = append(p.OSFeatures, text)
+		}
+	}
+	return nil
 }
 
 // NormalizePlatform maps the spellings of one platform to one value: arm64/v8
@@ -43,24 +84,31 @@ func ParsePlatform(s string) (Platform, error) {
 // are never rewritten with it.
 func NormalizePlatform(p Platform) Platform {
 	n := platforms.Normalize(p)
-	if n.Architecture == "arm64" && (n.Variant == "v8" || n.Variant == "8") {
-		n.Variant = ""
-	}
-	if n.Architecture == "amd64" && n.Variant == "v1" {
-		n.Variant = ""
+	if p.OS == "" {
+		// platforms fills in the system that this runs on.
+		n.OS = ""
 	}
 	return n
 }
 
-// FormatPlatform writes os/arch[/variant], with the os.version in parentheses:
-// "windows(10.0.20348.1)/amd64". An empty platform is "unknown/unknown".
+// escapeOption keeps the marks of the spelling out of free text.
+var escapeOption = strings.NewReplacer("%", "%25", "+", "%2B", "(", "%28", ")", "%29", "/", "%2F",
+	" ", "%20", ",", "%2C", "*", "%2A", "\t", "%09", "\r", "%0D", "\n", "%0A")
+
+// FormatPlatform writes os/arch[/variant], with os.version and os.features in
+// parentheses: "windows(10.0.20348.1)/amd64", "windows(10.0.20348.1+win32k)/amd64".
+// An empty platform is "unknown/unknown".
 func FormatPlatform(p Platform) string {
 	if p.OS == "" && p.Architecture == "" {
 		return "unknown/unknown"
 	}
 	s := p.OS
-	if p.OSVersion != "" {
-		s += "(" + p.OSVersion + ")"
+	if p.OSVersion != "" || len(p.OSFeatures) > 0 {
+		s += "(" + escapeOption.Replace(p.OSVersion)
+		for _, f := range p.OSFeatures {
+			s += "+" + escapeOption.Replace(f)
+		}
+		s += ")"
 	}
 	s += "/" + p.Architecture
 	if p.Variant != "" {
@@ -70,17 +118,8 @@ func FormatPlatform(p Platform) string {
 }
 
 // PlatformKey is equal for two platforms that a runtime cannot tell apart: the
-// normalised platform with os.version and os.features.
-func PlatformKey(p Platform) string {
-	n := NormalizePlatform(p)
-	features := slices.Clone(n.OSFeatures)
-	slices.Sort(features)
-	key := FormatPlatform(n)
-	if len(features) > 0 {
-		key += "+" + strings.Join(features, "+")
-	}
-	return key
-}
+// normalised platform with os.version and os.features, in any order.
+func PlatformKey(p Platform) string { return FormatPlatform(NormalizePlatform(p)) }
 
 // IsUnknownPlatform reports whether a platform says nothing, as attestation
 // entries and artifacts have it.

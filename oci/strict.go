@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,102 +27,178 @@ func (e *SyntaxError) Error() string {
 	return e.Field + ": " + e.Reason
 }
 
-// known lists, for each kind of object in a manifest, the member names with a
-// meaning. A member that equals one of them except for letter case is refused:
-// encoding/json, and with it most tools of this field, would take it for the
-// known one and see another image (square/go-jose#73).
-var known = map[string][]string{
-	"manifest":   {"schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations", "fsLayers", "signatures"},
-	"descriptor": {"mediaType", "digest", "size", "urls", "annotations", "data", "artifactType", "platform"},
-	"platform":   {"architecture", "os", "os.version", "os.features", "variant", "features"},
+// MaxNesting bounds how deep objects and arrays nest in a document that is
+// read. Manifests and configs nest six deep; what is far deeper is made to hurt
+// some reader.
+const MaxNesting = 256
+
+// kind is a sort of JSON object whose member names have a meaning here.
+type kind struct {
+	// names are those members. A member that equals one of them except for
+	// letter case is refused: encoding/json, and with it most tools of this
+	// field, would take it for the known one and see another image
+	// (square/go-jose#73).
+	names []string
+	// child gives the kind of the object, or of the objects in the array, that
+	// a member holds.
+	child map[string]*kind
 }
 
-// objectKind names the kind of the object at a JSON pointer, "" when its
-// members are free (annotations) or not known.
-func objectKind(pointer jsontext.Pointer) string {
-	p := string(pointer)
-	switch {
-	case p == "":
-		return "manifest"
-	case p == "/config", p == "/subject":
-		return "descriptor"
-	case strings.HasPrefix(p, "/manifests/"), strings.HasPrefix(p, "/layers/"):
-		switch rest := p[strings.Index(p[1:], "/")+2:]; {
-		case !strings.Contains(rest, "/"):
-			return "descriptor"
-		case strings.HasSuffix(rest, "/platform") && strings.Count(rest, "/") == 1:
-			return "platform"
+var (
+	platformKind   = &kind{names: []string{"architecture", "os", "os.version", "os.features", "variant", "features"}}
+	descriptorKind = &kind{
+		names: []string{"mediaType", "digest", "size", "urls", "annotations", "data", "artifactType", "platform"},
+		child: map[string]*kind{"platform": platformKind},
+	}
+	manifestKind = &kind{
+		names: []string{"schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations", "fsLayers", "signatures"},
+		child: map[string]*kind{"config": descriptorKind, "subject": descriptorKind, "layers": descriptorKind, "manifests": descriptorKind},
+	}
+	configKind = &kind{names: []string{"architecture", "os", "os.version", "os.features", "variant"}}
+)
+
+// variantOf returns the known name that name differs from only in letter case,
+// or "".
+func (k *kind) variantOf(name string) string {
+	if k == nil {
+		return ""
+	}
+	for _, known := range k.names {
+		if name != known && strings.EqualFold(name, known) {
+			return known
 		}
-	case p == "/config/platform", p == "/subject/platform":
-		return "platform"
 	}
 	return ""
+}
+
+func (k *kind) childOf(name string) *kind {
+	if k == nil {
+		return nil
+	}
+	return k.child[name]
+}
+
+// frame is an object or array that is open.
+type frame struct {
+	// kind of the object, or of the objects in the array.
+	kind   *kind
+	object bool
+	// member is the kind of the value that comes next in an object.
+	member *kind
+	// named says that the name of a member was read and its value comes next.
+	named bool
+}
+
+// checker follows the tokens of one document. It keeps kinds, not pointers: a
+// pointer per name would cost the square of the document's size for a document
+// that is made for it.
+type checker struct {
+	dec  *jsontext.Decoder
+	root *kind
+	open []frame
 }
 
 // checkSyntax refuses what json.Unmarshal would silently decide: duplicate
 // names (through jsontext), case variants of known names, a byte order mark,
 // and anything after the value.
-func checkSyntax(b []byte) error {
+func checkSyntax(b []byte, root *kind) error {
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		return &SyntaxError{Reason: "starts with a byte order mark"}
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(b))
+	c := checker{dec: jsontext.NewDecoder(bytes.NewReader(b)), root: root}
 	for {
-		tok, err := dec.ReadToken()
-		if err == io.EOF {
-			return checkDepthZero(dec)
+		tok, err := c.dec.ReadToken()
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			return &SyntaxError{Reason: "empty or cut short"}
 		}
 		if err != nil {
 			return syntaxError(err)
 		}
-		if err := checkName(dec, tok); err != nil {
+		if err := c.token(tok); err != nil {
 			return err
 		}
-		if dec.StackDepth() == 0 {
-			if rest := bytes.TrimSpace(b[dec.InputOffset():]); len(rest) > 0 {
-				return &SyntaxError{Reason: "data after the JSON value"}
-			}
-			return nil
+		if len(c.open) == 0 {
+			return checkRest(b[c.dec.InputOffset():])
 		}
 	}
 }
 
-func checkDepthZero(dec *jsontext.Decoder) error {
-	if dec.InputOffset() == 0 || dec.StackDepth() != 0 {
-		return &SyntaxError{Reason: "empty or cut short"}
+func checkRest(b []byte) error {
+	if len(bytes.TrimSpace(b)) > 0 {
+		return &SyntaxError{Reason: "data after the JSON value"}
 	}
 	return nil
 }
 
-// checkName looks at tok if it is the name of an object member.
-func checkName(dec *jsontext.Decoder, tok jsontext.Token) error {
-	kind, length := dec.StackIndex(dec.StackDepth())
-	if kind != jsontext.KindBeginObject || length%2 == 0 || tok.Kind() != jsontext.KindString {
+func (c *checker) token(tok jsontext.Token) error {
+	switch tok.Kind() {
+	case jsontext.KindBeginObject, jsontext.KindBeginArray:
+		return c.begin(tok.Kind() == jsontext.KindBeginObject)
+	case jsontext.KindEndObject, jsontext.KindEndArray:
+		c.open = c.open[:len(c.open)-1]
+		c.valueDone()
+	case jsontext.KindString:
+		if top := c.top(); top != nil && top.object && !top.named {
+			return c.name(top, tok.String())
+		}
+		c.valueDone()
+	default:
+		c.valueDone()
+	}
+	return nil
+}
+
+func (c *checker) top() *frame {
+	if len(c.open) == 0 {
 		return nil
 	}
-	pointer := dec.StackPointer()
-	name := tok.String()
-	for _, k := range known[objectKind(pointer.Parent())] {
-		if name != k && strings.EqualFold(name, k) {
-			return &SyntaxError{Field: string(pointer), Reason: fmt.Sprintf("key %q differs from %q only in letter case", name, k)}
+	return &c.open[len(c.open)-1]
+}
+
+func (c *checker) begin(object bool) error {
+	if len(c.open) == MaxNesting {
+		return &SyntaxError{Reason: fmt.Sprintf("nests deeper than %d", MaxNesting)}
+	}
+	k := c.root
+	if top := c.top(); top != nil {
+		if k = top.kind; top.object {
+			k = top.member
 		}
 	}
+	c.open = append(c.open, frame{kind: k, object: object})
 	return nil
+}
+
+func (c *checker) name(top *frame, name string) error {
+	if known := top.kind.variantOf(name); known != "" {
+		return &SyntaxError{
+			Field:  string(c.dec.StackPointer()),
+			Reason: fmt.Sprintf("key %q differs from %q only in letter case", name, known),
+		}
+	}
+	top.member, top.named = top.kind.childOf(name), true
+	return nil
+}
+
+func (c *checker) valueDone() {
+	if top := c.top(); top != nil {
+		top.named = false
+	}
 }
 
 // syntaxError turns an error of the JSON library into ours, which names the
 // duplicate key.
 func syntaxError(err error) error {
 	var syntactic *jsontext.SyntacticError
-	if as(err, &syntactic) {
+	if errors.As(err, &syntactic) {
 		if syntactic.Err == jsontext.ErrDuplicateName {
 			return &SyntaxError{Field: string(syntactic.JSONPointer), Reason: fmt.Sprintf("duplicate key %q", syntactic.JSONPointer.LastToken())}
 		}
 		return &SyntaxError{Field: string(syntactic.JSONPointer), Reason: fmt.Sprintf("not JSON: %v", syntactic.Err)}
 	}
 	var semantic *json.SemanticError
-	if as(err, &semantic) {
-		reason := fmt.Sprintf("JSON %s where %s is expected", semantic.JSONKind, semantic.GoType)
+	if errors.As(err, &semantic) {
+		reason := kindName(semantic.JSONKind) + " is not what belongs here"
 		if semantic.Err != nil {
 			reason = semantic.Err.Error()
 		}
@@ -130,9 +207,24 @@ func syntaxError(err error) error {
 	return &SyntaxError{Reason: err.Error()}
 }
 
-// unmarshal reads a whole document into v after checkSyntax.
-func unmarshal(b []byte, v any) error {
-	if err := checkSyntax(b); err != nil {
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case jsontext.KindString:
+		return "a string"
+	case jsontext.KindNumber:
+		return "a number"
+	case jsontext.KindBeginObject:
+		return "an object"
+	case jsontext.KindBeginArray:
+		return "an array"
+	default:
+		return "this value"
+	}
+}
+
+// unmarshal reads a whole document of a kind into v after checkSyntax.
+func unmarshal(b []byte, k *kind, v any) error {
+	if err := checkSyntax(b, k); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {

@@ -63,7 +63,7 @@ func readBody(b Blob) (body, string, error) {
 	if len(b.Bytes) > MaxManifestSize {
 		return v, "", &SyntaxError{Reason: fmt.Sprintf("%d bytes, the limit is %d", len(b.Bytes), MaxManifestSize)}
 	}
-	if err := unmarshal(b.Bytes, &v); err != nil {
+	if err := unmarshal(b.Bytes, manifestKind, &v); err != nil {
 		return v, "", err
 	}
 	if v.SchemaVersion == 1 || v.FSLayers != nil || v.Signatures != nil {
@@ -98,6 +98,13 @@ func DetectMediaType(hint string, b []byte) (string, error) {
 	return mediaType, err
 }
 
+// BodyMediaType reads the mediaType member of a manifest or index, "" when the
+// body has none. The error is a [*SyntaxError].
+func BodyMediaType(b []byte) (string, error) {
+	v, _, err := readBody(Blob{Bytes: b})
+	return v.MediaType, err
+}
+
 // ParseIndex reads an index or manifest list. The error is a [*SyntaxError].
 func ParseIndex(b Blob) (Index, error) {
 	v, mediaType, err := readBody(b)
@@ -109,6 +116,9 @@ func ParseIndex(b Blob) (Index, error) {
 	}
 	if v.Config != nil || v.Layers != nil {
 		return Index{}, &SyntaxError{Reason: "came as an index but has config or layers"}
+	}
+	if err := checkSubject(v.Subject); err != nil {
+		return Index{}, err
 	}
 	idx := Index{MediaType: mediaType, ArtifactType: v.ArtifactType, Subject: v.Subject, Annotations: v.Annotations}
 	if v.Manifests == nil {
@@ -123,7 +133,7 @@ func ParseIndex(b Blob) (Index, error) {
 		if err := unmarshalValue(raw, &e.Descriptor); err != nil {
 			return Index{}, inEntry(i, err)
 		}
-		if err := checkDescriptor(e.Descriptor); err != nil {
+		if err := checkEntry(e.Descriptor); err != nil {
 			return Index{}, inEntry(i, err)
 		}
 		idx.Manifests = append(idx.Manifests, e)
@@ -146,6 +156,9 @@ func ParseManifest(b Blob) (Manifest, error) {
 	if v.Config == nil {
 		return Manifest{}, &SyntaxError{Field: "/config", Reason: "missing"}
 	}
+	if err := checkSubject(v.Subject); err != nil {
+		return Manifest{}, err
+	}
 	m := Manifest{MediaType: mediaType, ArtifactType: v.ArtifactType, Config: *v.Config, Layers: v.Layers, Subject: v.Subject, Annotations: v.Annotations}
 	if err := checkDescriptor(m.Config); err != nil {
 		return Manifest{}, at("/config", err)
@@ -159,7 +172,8 @@ func ParseManifest(b Blob) (Manifest, error) {
 }
 
 // ParseConfig reads the platform of an image config. Other members are not
-// looked at, and their letter case does not matter: a config is not a manifest.
+// looked at. A config over [MaxConfigSize] is refused, as are names that differ
+// from a platform's only in letter case. The error is a [*SyntaxError].
 func ParseConfig(b []byte) (Config, error) {
 	var v struct {
 		Architecture string   `json:"architecture"`
@@ -168,7 +182,10 @@ func ParseConfig(b []byte) (Config, error) {
 		OSFeatures   []string `json:"os.features"`
 		Variant      string   `json:"variant"`
 	}
-	if err := unmarshal(b, &v); err != nil {
+	if len(b) > MaxConfigSize {
+		return Config{}, &SyntaxError{Reason: fmt.Sprintf("%d bytes, the limit is %d", len(b), MaxConfigSize)}
+	}
+	if err := unmarshal(b, configKind, &v); err != nil {
 		return Config{}, err
 	}
 	return Config{Platform: Platform{
@@ -195,18 +212,32 @@ func checkDescriptor(d Descriptor) error {
 	return nil
 }
 
+// checkEntry checks an entry of an index. Without a media type nobody knows
+// whether it is a manifest, and a reader that guesses loses a child.
+func checkEntry(d Descriptor) error {
+	if d.MediaType == "" {
+		return &SyntaxError{Field: "/mediaType", Reason: "missing"}
+	}
+	return checkDescriptor(d)
+}
+
+func checkSubject(d *Descriptor) error {
+	if d == nil {
+		return nil
+	}
+	return at("/subject", checkDescriptor(*d))
+}
+
 func inEntry(i int, err error) error { return at(fmt.Sprintf("/manifests/%d", i), err) }
 
 // at prefixes the place of a syntax error found in a part of the document.
 func at(prefix string, err error) error {
 	var s *SyntaxError
-	if as(err, &s) {
+	if errors.As(err, &s) {
 		return &SyntaxError{Field: prefix + s.Field, Reason: s.Reason}
 	}
 	return err
 }
-
-func as[T error](err error, target *T) bool { return errors.As(err, target) }
 
 // References lists what a manifest or index points at, in the order in which it
 // is listed: entries of an index; config, then layers of an image. The subject
