@@ -49,11 +49,12 @@ const MaxManifestSize = 4 << 20
 // bytes. Configs with thousands of history lines stay far below it.
 const MaxConfigSize = 8 << 20
 
-// Annotations with which BuildKit binds an attestation to its image.
+// Annotations with which BuildKit binds an attestation to its image, and the
+// value of the first.
 const (
 	AnnotationReferenceType   = "vnd.docker.reference.type"
 	AnnotationReferenceDigest = "vnd.docker.reference.digest"
-	attestationManifest       = "attestation-manifest"
+	ReferenceTypeAttestation  = "attestation-manifest"
 )
 
 // Blob is content that fits in memory, in practice a manifest or an index: its
@@ -93,7 +94,7 @@ func IsManifest(mediaType string) bool {
 // IsAttestation reports whether an entry of an index is an attestation, and the
 // digest of the image it speaks of, empty if the annotation is missing.
 func IsAttestation(d Descriptor) (subject digest.Digest, ok bool) {
-	if d.Annotations[AnnotationReferenceType] != attestationManifest {
+	if d.Annotations[AnnotationReferenceType] != ReferenceTypeAttestation {
 		return "", false
 	}
 	return digest.Digest(d.Annotations[AnnotationReferenceDigest]), true
