@@ -62,10 +62,8 @@ func (f *forwarder) forwardPart(r *http.Request, body *cutBody) {
 	out := f.outgoing(r)
 	out.Body, out.Close = body, true
 	buf := bufio.NewWriter(conn)
-	if err := out.Write(buf); err != nil && !errors.Is(err, errCut) {
-		return
-	}
-	_ = buf.Flush() // a registry that closed early has settled as well
+	_ = out.Write(buf) // ends with errCut, unless the body was shorter
+	_ = buf.Flush()    // a registry that closed early has settled as well
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
 	}

@@ -35,6 +35,9 @@ func send(t *testing.T, r *registrytest.Registry, method, path, body string, hea
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
+	if reads := method == "GET" || method == "HEAD"; reads && req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", oci.MediaTypeIndex+", "+oci.MediaTypeManifest)
+	}
 	resp, err := r.Client().Do(req)
 	if err != nil {
 		return reply{err: err}
