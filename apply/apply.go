@@ -1,0 +1,200 @@
+// Package apply is the one writer: it runs a plan against registries, as a
+// transaction over its tags.
+//
+// Content goes to every target first, in the order that the plan's
+// dependencies allow, as parallel as the per-host limits allow. Nothing names a
+// tag before all of it has been read back. Tags then move one after another,
+// each by exactly one PUT; when one is refused or the run is interrupted, those
+// already moved are put back to what they named. At the end the tags and the
+// children are read once more, and children that a tag move made vanish (zot
+// does that) are put back.
+//
+// apply makes no decisions about what to write and never changes a byte. It
+// refuses a plan that does not validate.
+//
+// Read apply.go first, then steps.go (what each step does), tags.go (moving,
+// restoring, lost races) and schedule.go (what runs when).
+package apply
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/plan"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/registry"
+	"github.com/manifold-oci/manifold/report"
+	"github.com/opencontainers/go-digest"
+)
+
+// Writer writes to one repository.
+type Writer interface {
+	CopyBlob(ctx context.Context, d oci.Descriptor, from []string, open func(context.Context) (io.ReadCloser, error)) (registry.Outcome, error)
+	PutManifest(ctx context.Context, b oci.Blob) error
+	PutTag(ctx context.Context, tag string, b oci.Blob) error
+	DeleteTag(ctx context.Context, tag string) error
+}
+
+// Reader reads from one repository.
+type Reader interface {
+	// Manifest returns what a tag or digest names.
+	Manifest(ctx context.Context, identifier string) (oci.Blob, error)
+}
+
+// Repository is one repository, read and written.
+type Repository interface {
+	Reader
+	Writer
+}
+
+// BlobOpener reads blobs from one place; the bytes are checked against the
+// descriptor by the time they end.
+type BlobOpener interface {
+	OpenBlob(ctx context.Context, d oci.Descriptor) (io.ReadCloser, error)
+}
+
+// Options say what a plan runs against.
+type Options struct {
+	// Repository opens a target.
+	Repository func(ref.Reference) Repository
+	// Place opens a place that a plan names as the source of blobs.
+	Place func(place string) (BlobOpener, error)
+	// Absent reports whether an error of a [Reader] means that the thing is not
+	// there.
+	Absent func(error) bool
+	// Lag bounds how long content that a registry has acknowledged may stay
+	// invisible, or a tag keep its old digest; 30 s when zero.
+	Lag time.Duration
+	// Sleep waits; nil waits for real. It returns early with the context's
+	// error.
+	Sleep  func(context.Context, time.Duration) error
+	Report report.Sink
+}
+
+// Fate says what became of a tag.
+type Fate string
+
+// The fates of a tag.
+const (
+	Moved    Fate = "moved"
+	Refused  Fate = "refused"  // the registry said no; the tag is as before
+	Restored Fate = "restored" // was moved, then put back
+	Stuck    Fate = "stuck"    // was moved and could not be put back
+	Lost     Fate = "lost"     // another writer has moved it since
+	Untried  Fate = "untried"  // the run ended before its turn
+	Unknown  Fate = "unknown"  // the answer was lost and the tag could not be read
+)
+
+// TagResult is the fate of one tag.
+type TagResult struct {
+	Reference ref.Reference
+	Digest    digest.Digest // what the run wanted it to name
+	Previous  digest.Digest // what it named before, empty for nothing
+	Fate      Fate
+	// Found is what the tag names instead, when Fate is Lost.
+	Found digest.Digest
+}
+
+// Result is what a run did, on failure too.
+type Result struct {
+	Tags []TagResult
+	// Uploaded, Mounted and Present count blobs, all targets together.
+	Uploaded, Mounted, Present int
+	// UploadedBytes counts the bytes of uploaded blobs.
+	UploadedBytes int64
+	// Written are the manifests that the run has put by digest, per target,
+	// in the order in which they were acknowledged.
+	Written []Written
+	// PutBack are children that vanished when a tag moved and were sent again.
+	PutBack []digest.Digest
+}
+
+// Written is a manifest that a run has put.
+type Written struct {
+	Repository ref.Reference
+	Digest     digest.Digest
+}
+
+// StepError reports the step at which a run ended.
+type StepError struct {
+	Step plan.Step
+	Err  error
+}
+
+func (e *StepError) Error() string {
+	what := e.Step.Digest.String()
+	if e.Step.Tag != "" {
+		what = "tag " + e.Step.Tag
+	}
+	return fmt.Sprintf("%s: %s %s: %v", e.Step.Target, e.Step.Op, what, e.Err)
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// RaceError reports that a tag names something that neither this run nor the
+// state before it put there: another writer was faster or slower.
+type RaceError struct {
+	Tag             ref.Reference
+	Want, Got       digest.Digest
+	PreviousIfKnown digest.Digest
+}
+
+func (e *RaceError) Error() string {
+	return fmt.Sprintf("%s: another writer moved the tag: it names %s, this run had put %s", e.Tag, e.Got, e.Want)
+}
+
+// InvisibleError reports content that a registry acknowledged and then did not
+// show within the lag window.
+type InvisibleError struct {
+	Waited time.Duration
+	Err    error
+}
+
+func (e *InvisibleError) Error() string {
+	return fmt.Sprintf("accepted but not visible after %s: %v", e.Waited, e.Err)
+}
+
+func (e *InvisibleError) Unwrap() error { return e.Err }
+
+// Run carries out p. The result tells what happened also when there is an
+// error; a [*StepError] names the step, and wraps a [*RaceError], an
+// [*InvisibleError], an [*oci.MismatchError] or what the registry answered.
+func Run(ctx context.Context, p plan.Plan, o Options) (Result, error) {
+	if err := p.Validate(); err != nil {
+		return Result{}, err
+	}
+	r := newRun(p, o)
+	err := r.schedule(ctx)
+	if err != nil && r.halfway() {
+		r.restore(context.WithoutCancel(ctx))
+	}
+	return r.finish(), err
+}
+
+func newRun(p plan.Plan, o Options) *run {
+	if o.Lag == 0 {
+		o.Lag = defaultLag
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	r := &run{plan: p, o: o}
+	for _, s := range p.TagMoves() {
+		r.tags = append(r.tags, TagResult{
+			Reference: target(s.Target).WithTag(s.Tag), Digest: s.Digest, Previous: s.Previous, Fate: Untried,
+		})
+	}
+	return r
+}
+
+func (r *run) finish() Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.result
+	out.Tags = slices.Clone(r.tags)
+	return out
+}

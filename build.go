@@ -1,0 +1,127 @@
+package manifold
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/publish"
+	"github.com/manifold-oci/manifold/ref"
+)
+
+// BuildOptions say what is built where, and where the index goes.
+type BuildOptions struct {
+	// Nodes are the places to build on.
+	Nodes []build.Node
+	// Platforms to build; empty builds the first node's own.
+	Platforms []oci.Platform
+	// AllowEmulation lets a platform that no node lists be built all the same.
+	AllowEmulation bool
+	// Targets are the references to publish under. Nodes push to the
+	// repositories of these, so the nodes must have been made for them.
+	Targets []ref.Reference
+	// MediaType of the index; empty follows the children.
+	MediaType string
+	// Annotations of the index, and of the entries of images.
+	Annotations           map[string]string
+	DescriptorAnnotations []DescriptorAnnotation
+}
+
+// Built is the outcome of [Manifold.Build].
+type Built struct {
+	Created
+	// Images are the results of the nodes, in the order of the platforms.
+	Images []build.Image
+}
+
+// Build builds every platform on a node that fits, makes one index of the
+// results and publishes it. When a platform fails, no tag is created or moved.
+//
+// Errors: those of [build.Run], among them [*build.NodeError] with node and
+// platform; of [index.Assemble], [publish.Make] and [apply.Run].
+func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
+	images, err := build.Run(ctx, o.Nodes, build.Options{
+		Platforms: o.Platforms, AllowEmulation: o.AllowEmulation, Report: m.o.Report,
+	})
+	if err != nil {
+		failed := Built{Images: images}
+		failed.Receipt = Receipt{Verb: "build", Leftovers: pushed(images, o.Targets)}
+		return failed, err
+	}
+	entries, manifests, places := results(images, o.Targets)
+	content, err := assemble(entries, manifests, index.Options{
+		MediaType: o.MediaType, Annotations: o.Annotations, DescriptorAnnotations: descriptorAnnotations(o.DescriptorAnnotations),
+	})
+	built := Built{Images: images}
+	if err != nil {
+		return built, err
+	}
+	built.Index = content.Root
+	built.Plan, built.Receipt, err = m.publish(ctx, "build", content, o.Targets, places, false)
+	for _, img := range images {
+		built.Receipt.built(img.Manifest.Digest, img.Node, img.Duration)
+		for _, d := range img.Leftovers {
+			built.Receipt.Leftovers = append(built.Receipt.Leftovers, o.Targets[0].WithDigest(d).String())
+		}
+	}
+	return built, err
+}
+
+// results turns what nodes made into entries and into manifests with the places
+// where these and their blobs are: the repositories that the node pushed to, of
+// which the first was read, and the node's own content for the rest.
+func results(images []build.Image, targets []ref.Reference) ([]index.Image, []publish.Manifest, map[string]apply.BlobOpener) {
+	repos := repositories(targets)
+	places := map[string]apply.BlobOpener{}
+	var entries []index.Image
+	var manifests []publish.Manifest
+	for i, img := range images {
+		place := fmt.Sprintf("build:%d", i)
+		if img.Content != nil {
+			places[place] = img.Content
+		}
+		m := publish.Manifest{Blob: img.Manifest, BlobsAt: []string{place}}
+		if img.Pushed {
+			m.At, m.BlobsAt, m.Seen = repos, nil, repos[:1]
+		}
+		manifests = append(manifests, m)
+		for _, a := range img.Attestations {
+			manifests = append(manifests, publish.Manifest{Blob: a, BlobsAt: []string{place}})
+		}
+		platform := img.Platform
+		d := img.Manifest.Descriptor
+		d.Platform = &platform
+		entries = append(entries, index.Image{Entry: oci.Entry{Descriptor: d}, Source: img.Node, Attestations: img.AttestationEntries})
+	}
+	return entries, manifests, places
+}
+
+// pushed names what nodes have pushed of a build that failed.
+func pushed(images []build.Image, targets []ref.Reference) []string {
+	var out []string
+	for _, img := range images {
+		if !img.Pushed || img.Manifest.Digest == "" {
+			continue
+		}
+		for _, repo := range repositories(targets) {
+			out = append(out, repo+"@"+img.Manifest.Digest.String())
+		}
+	}
+	return out
+}
+
+// repositories lists the distinct repositories of references, in order.
+func repositories(refs []ref.Reference) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, r := range refs {
+		if !seen[r.Name()] {
+			seen[r.Name()] = true
+			out = append(out, r.Name())
+		}
+	}
+	return out
+}

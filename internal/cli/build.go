@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/manifold-oci/manifold"
+	"github.com/manifold-oci/manifold/internal/buildkit"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/spf13/cobra"
+)
+
+type buildOptions struct {
+	registryFlags
+	nodes          []string
+	nodeTimeout    time.Duration
+	allowEmulation bool
+	buildkitd      string
+	json           bool
+}
+
+func newBuild(h Host) *cobra.Command {
+	var o buildOptions
+	cmd := &cobra.Command{
+		Use:   "build [OPTIONS] PATH | URL | -",
+		Short: "Build on several nodes and publish one index",
+		Long: `Build every platform on a node that fits and publish the results as exactly one
+index. All flags of "docker buildx build" are taken, with their meaning there.
+
+Nodes are those of --node; else those of the buildx builder named by --builder or
+selected; else Docker Engine; else a buildkitd that is started and stopped here.
+With --push, every node pushes its image by digest; the index is made here, and
+each tag moves once, after the index was read back whole. The image id of
+--iidfile and -q is the digest of the index. Without --push, buildx's own build
+runs.`,
+		Args: exactly(1, "one build context (a path, a URL, or - for standard input)"),
+	}
+	c, err := command(h)
+	if err != nil {
+		cmd.RunE = func(*cobra.Command, []string) error { return err }
+		cmd.DisableFlagParsing = true
+		return cmd
+	}
+	f := cmd.Flags()
+	f.AddFlagSet(c.Flags())
+	f.StringArrayVar(&o.nodes, "node", nil, "Node to build on, `PLATFORM[,PLATFORM]=ENDPOINT`; endpoints are unix://, tcp://, ssh://, docker-container:// and kube-pod://")
+	f.DurationVar(&o.nodeTimeout, "node-timeout", 20*time.Second, "How long a node may take to answer")
+	f.BoolVar(&o.allowEmulation, "allow-emulation", false, "Build a platform that no node lists all the same")
+	f.StringVar(&o.buildkitd, "buildkitd", "", "`Path` of the buildkitd to start when there is no other node")
+	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
+	o.registryFlags.add(f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runBuild(cmd.Context(), h, o, c, args[0]) }
+	return cmd
+}
+
+func command(h Host) (*buildkit.Command, error) {
+	cli, err := buildkit.NewDockerCLI(h.In, h.Out, h.Err)
+	if err != nil {
+		return nil, err
+	}
+	return buildkit.NewCommand(cli)
+}
+
+func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, contextPath string) error {
+	spec, err := c.ReadSpec(contextPath, h.Env)
+	if err != nil {
+		return err
+	}
+	local := &localNode{host: h, buildkitd: o.buildkitd}
+	defer local.close()
+	nodes, err := openNodes(ctx, h, o, c, spec, local)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	if spec.Push {
+		return pushBuild(ctx, h, o, c, spec, nodes)
+	}
+	if len(o.nodes) == 0 && local.started == nil {
+		return c.Run(ctx, contextPath)
+	}
+	p, err := buildkit.NewProgress(ctx, h.Err, spec.Progress, describe(nodes))
+	if err != nil {
+		return err
+	}
+	return c.Plain(ctx, spec, nodes, p)
+}
+
+func openNodes(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, local *localNode) (*buildkit.Nodes, error) {
+	flags := make([]buildkit.NodeFlag, len(o.nodes))
+	for i, s := range o.nodes {
+		var err error
+		if flags[i], err = buildkit.ParseNodeFlag(s); err != nil {
+			return nil, err
+		}
+	}
+	noAttest, _ := strconv.ParseBool(h.getenv("BUILDX_NO_DEFAULT_ATTESTATIONS"))
+	return buildkit.OpenNodes(ctx, buildkit.NodeOptions{
+		DockerCLI: c.CLI(), Builder: spec.Builder, Nodes: flags, Local: local.start,
+		Timeout: o.nodeTimeout, NoDefaultAttestations: noAttest, Report: warnings(h),
+	})
+}
+
+func describe(n *buildkit.Nodes) string {
+	name, driver := n.Name()
+	return fmt.Sprintf("building with %q instance using %s driver", name, driver)
+}
+
+// pushBuild is the walk: build on the nodes, publish, then the files.
+func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, nodes *buildkit.Nodes) error {
+	opts, err := o.library(spec)
+	if err != nil {
+		return err
+	}
+	if err := removeResults(spec); err != nil {
+		return err
+	}
+	p, err := buildkit.NewProgress(ctx, h.Err, spec.Progress, describe(nodes))
+	if err != nil {
+		return err
+	}
+	m := o.registryFlags.library(h, p.Sink())
+	defer m.Close()
+	opts.Nodes = nodes.Build(spec, m, p.Writer())
+	err = c.PlainOutputs(ctx, spec, nodes, p.Writer())
+	var built manifold.Built
+	if err == nil {
+		built, err = m.Build(ctx, opts)
+	}
+	if waitErr := p.Wait(); err == nil {
+		err = waitErr
+	}
+	out := outputFlags{json: o.json, quiet: spec.Quiet}
+	if err != nil {
+		return out.publishFailed(h, built.Receipt, err)
+	}
+	if err := writeResults(spec, built, p); err != nil {
+		return err
+	}
+	return out.print(h.Out, built.Receipt)
+}
+
+// library turns the spec into options of the library.
+func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, error) {
+	opts := manifold.BuildOptions{
+		Platforms: spec.Platforms, AllowEmulation: o.allowEmulation,
+		Annotations: spec.IndexAnnotations,
+	}
+	for _, a := range spec.DescriptorAnnotations {
+		opts.DescriptorAnnotations = append(opts.DescriptorAnnotations, manifold.DescriptorAnnotation{Platform: a.Platform, Key: a.Key, Value: a.Value})
+	}
+	if isOCI, err := strconv.ParseBool(spec.Image["oci-mediatypes"]); err == nil && isOCI {
+		opts.MediaType = oci.MediaTypeIndex
+	}
+	insecure, _ := strconv.ParseBool(spec.Image["registry.insecure"])
+	for _, name := range spec.Names {
+		r, err := ref.Parse(name)
+		if err != nil {
+			return opts, err
+		}
+		if insecure {
+			o.plainHTTP, o.insecure = append(o.plainHTTP, r.Host), append(o.insecure, r.Host)
+		}
+		if spec.PushByDigest {
+			r = r.Repo()
+		} else {
+			r = r.OrLatest()
+		}
+		opts.Targets = append(opts.Targets, r)
+	}
+	return opts, nil
+}
+
+// removeResults removes the files of an earlier run, so that a build that fails
+// leaves none that would be taken for its own.
+func removeResults(spec *buildkit.Spec) error {
+	for _, path := range []string{spec.IIDFile, spec.MetadataFile} {
+		if path == "" {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeResults writes the files that scripts wait for, after everything else.
+func writeResults(spec *buildkit.Spec, built manifold.Built, p *buildkit.Progress) error {
+	if spec.MetadataFile != "" {
+		published := buildkit.Published{Index: built.Index.Descriptor, Names: spec.Names, Platforms: publishedPlatforms(built)}
+		if spec.MetadataWarnings {
+			published.Warnings = p.Warnings()
+		}
+		if err := buildkit.WriteMetadata(spec.MetadataFile, buildkit.Metadata(published)); err != nil {
+			return err
+		}
+	}
+	if spec.IIDFile != "" {
+		return buildkit.WriteIIDFile(spec.IIDFile, built.Index.Digest.String())
+	}
+	return nil
+}
+
+func publishedPlatforms(built manifold.Built) []buildkit.PublishedPlatform {
+	out := make([]buildkit.PublishedPlatform, 0, len(built.Images))
+	for _, img := range built.Images {
+		p := buildkit.PublishedPlatform{
+			Platform: img.Platform, Image: img.Manifest.Descriptor, Config: img.Config, Node: img.Node, Response: img.Response,
+		}
+		if len(img.Attestations) > 0 {
+			p.Attestation = img.Attestations[0].Digest
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// localNode is the buildkitd of this run, if one is needed.
+type localNode struct {
+	host      Host
+	buildkitd string
+	started   *buildkit.Local
+}
+
+func (l *localNode) start(ctx context.Context) (string, error) {
+	data, err := l.host.dataDir()
+	if err != nil {
+		return "", err
+	}
+	l.started, err = buildkit.StartLocal(ctx, buildkit.LocalOptions{
+		Buildkitd: l.buildkitd, Beside: filepath.Dir(l.host.Executable), Path: l.host.getenv("PATH"),
+		StateDir: filepath.Join(data, "buildkit"),
+		Waiting: func(dir string) {
+			_, _ = fmt.Fprintf(l.host.Err, "waiting for another build to finish with %s\n", dir)
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	return l.started.Endpoint(), nil
+}
+
+func (l *localNode) close() {
+	if l.started != nil {
+		_ = l.started.Close()
+	}
+}

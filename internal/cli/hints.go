@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/internal/buildkit"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/registry"
+)
+
+// printError writes an error and, on a line of its own, what to do about it.
+func printError(w io.Writer, err error) {
+	buildkit.PrintSources(w, err)
+	_, _ = fmt.Fprintf(w, "error: %v\n", err)
+	if hint := hintFor(err); hint != "" {
+		_, _ = fmt.Fprintf(w, "hint: %s\n", hint)
+	}
+}
+
+// codeOf is the exit code of an error that carries none.
+func codeOf(err error) int {
+	switch {
+	case is[*apply.RaceError](err), registry.Immutable(err):
+		return ExitPrecondition
+	case is[*buildkit.UsageError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+func is[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
+}
+
+// hintFor chooses by type; "" when there is nothing useful to say.
+func hintFor(err error) string {
+	var missing *buildkit.MissingToolError
+	var duplicate *index.DuplicateError
+	switch {
+	case errors.As(err, &missing):
+		return missing.Install
+	case is[*build.NoNodeError](err):
+		return "name a node for it with --node PLATFORM=ENDPOINT, or build it under emulation with --allow-emulation"
+	case is[*build.UnreachableError](err):
+		return "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"
+	case is[*buildkit.DriverError](err):
+		return "create a builder that pushes by itself: docker buildx create --driver docker-container --use"
+	case errors.As(err, &duplicate):
+		return "give one source per platform, or keep some platforms only with --platform"
+	case is[*apply.RaceError](err):
+		return "another job publishes this tag; the index of this run is in the registry under its digest"
+	case registry.Immutable(err):
+		return "the tag may not be moved in this registry: publish under a new tag"
+	case registry.Denied(err):
+		return "log in with: docker login HOST"
+	}
+	return ""
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/spf13/cobra"
+)
+
+type inspectOptions struct {
+	registryFlags
+	raw    bool
+	json   bool
+	digest bool
+	format string
+}
+
+func newInspect(h Host) *cobra.Command {
+	var o inspectOptions
+	cmd := &cobra.Command{
+		Use:   "inspect REFERENCE",
+		Short: "Show what a reference names, as a tree",
+		Long: `Show what a reference names: the index with its platforms and sizes, each
+attestation with the image that it speaks of, artifacts as such. A platform that
+only the image's config tells is marked. The reference may be an image layout
+(oci:DIR[:TAG], oci-archive:FILE[:TAG]).
+
+--format takes a Go template over the document that --json prints, with the
+function json.`,
+		Args: exactly(1, "one reference"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd.Context(), h, o, args[0]) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.raw, "raw", false, "Print the exact bytes of the manifest")
+	f.BoolVar(&o.json, "json", false, "Print the tree as JSON")
+	f.BoolVar(&o.digest, "digest", false, "Print the digest only")
+	f.StringVar(&o.format, "format", "", "Print by a Go `template`")
+	cmd.MarkFlagsMutuallyExclusive("raw", "json", "digest", "format")
+	o.registryFlags.add(f)
+	return cmd
+}
+
+func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error {
+	l, err := ref.ParseLocation(arg)
+	if err != nil {
+		return &exitError{code: ExitUsage, err: err}
+	}
+	t, err := render.ParseTemplate(o.format)
+	if err != nil {
+		return usage("--format: %w", err)
+	}
+	m := o.library(h, warnings(h))
+	defer m.Close()
+	if o.raw || o.digest {
+		b, err := m.Resolve(ctx, l)
+		if err != nil {
+			return err
+		}
+		if o.digest {
+			_, err = fmt.Fprintln(h.Out, b.Digest)
+			return err
+		}
+		_, err = h.Out.Write(b.Bytes)
+		return err
+	}
+	i, err := m.Inspect(ctx, l)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.json:
+		return render.JSON(h.Out, render.NewInspection(i))
+	case o.format != "":
+		return t.Execute(h.Out, render.NewInspection(i))
+	}
+	return render.Tree(h.Out, i)
+}

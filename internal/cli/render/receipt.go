@@ -1,0 +1,62 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/manifold-oci/manifold"
+)
+
+// Receipt writes what a publish did: the digest of the index on the last line,
+// so that a script can take it, and before it a line per platform and per tag.
+func Receipt(w io.Writer, r manifold.Receipt) error {
+	var b strings.Builder
+	for _, p := range r.Platforms {
+		fmt.Fprintf(&b, "%-24s %s  %s%s\n", p.Platform, p.Digest, Bytes(p.Size+p.ContentSize), from(p))
+	}
+	tags(&b, r)
+	for _, l := range r.Leftovers {
+		fmt.Fprintf(&b, "left behind  %s\n", l)
+	}
+	if r.Unchanged {
+		b.WriteString("unchanged: everything was there\n")
+	}
+	fmt.Fprintln(&b, r.Digest)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func from(p manifold.PlatformReceipt) string {
+	switch {
+	case p.Node != "":
+		return "  on " + p.Node
+	case p.Source != "":
+		return "  from " + p.Source
+	}
+	return ""
+}
+
+func tags(b *strings.Builder, r manifold.Receipt) {
+	for _, t := range r.Tags {
+		fmt.Fprintf(b, "%-24s %s", t.Fate, t.Reference)
+		switch {
+		case t.Found != "":
+			fmt.Fprintf(b, "  (names %s)", t.Found)
+		case t.Previous != "" && t.Previous != t.Digest:
+			fmt.Fprintf(b, "  (was %s)", t.Previous)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// Fates writes what became of each tag, and what was written, after a publish
+// that failed.
+func Fates(w io.Writer, r manifold.Receipt) {
+	var b strings.Builder
+	tags(&b, r)
+	for _, name := range append(r.Written, r.Leftovers...) {
+		fmt.Fprintf(&b, "left behind  %s\n", name)
+	}
+	_, _ = io.WriteString(w, b.String())
+}

@@ -1,0 +1,53 @@
+// Package render draws results and events for a reader: text for people, JSON
+// for programs.
+//
+// It decides nothing and asks nobody: values in, bytes out. Text has no control
+// codes. The JSON of each document is a struct of this package or of the root
+// package, so that its shape is a promise that can be read.
+//
+// Read receipt.go first (what a publish prints), then tree.go (inspect) and
+// findings.go (verify).
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/template"
+)
+
+// JSON writes v as one document, indented by two spaces, with a newline.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// ParseTemplate reads a Go template with the function json. An empty text is
+// valid.
+func ParseTemplate(text string) (*template.Template, error) {
+	return template.New("format").Funcs(template.FuncMap{
+		"json": func(v any) (string, error) {
+			var b strings.Builder
+			err := JSON(&b, v)
+			return strings.TrimSuffix(b.String(), "\n"), err
+		},
+	}).Parse(text)
+}
+
+// Bytes writes a size the way people read it: "512 B", "1.5 MB". The units are
+// powers of 1000, as in the field's other tools.
+func Bytes(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n), ""
+	for _, unit = range []string{"kB", "MB", "GB", "TB"} {
+		if f /= 1000; f < 999.95 {
+			break
+		}
+	}
+	return fmt.Sprintf("%.1f %s", f, unit)
+}

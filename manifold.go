@@ -1,0 +1,197 @@
+package manifold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/layout"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/plan"
+	"github.com/manifold-oci/manifold/publish"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/registry"
+	"github.com/manifold-oci/manifold/report"
+)
+
+// Options are what all verbs share. The zero value works: anonymous, silent,
+// with the defaults of each room.
+type Options struct {
+	// Registry says how registries are spoken to.
+	Registry registry.Options
+	// Lag bounds how long acknowledged content may stay invisible; 30 s when
+	// zero.
+	Lag time.Duration
+	// Report receives what happens.
+	Report report.Sink
+}
+
+// Manifold is the way in. It is safe for concurrent use; limits per host hold
+// over everything done through one value. [Manifold.Close] it to close layouts
+// that were read.
+type Manifold struct {
+	o   Options
+	reg *registry.Client
+
+	mu      sync.Mutex // guards layouts
+	layouts map[string]*layout.Layout
+}
+
+// New returns a Manifold. It makes no request.
+func New(o Options) *Manifold {
+	if o.Registry.Report == nil {
+		o.Registry.Report = o.Report
+	}
+	return &Manifold{o: o, reg: registry.NewClient(o.Registry), layouts: map[string]*layout.Layout{}}
+}
+
+// Close closes the layouts that were opened.
+func (m *Manifold) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var first error
+	for _, l := range m.layouts {
+		if err := l.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	clear(m.layouts)
+	return first
+}
+
+// place is somewhere that content can be read from.
+type place interface {
+	FetchManifest(ctx context.Context, d oci.Descriptor) (oci.Blob, error)
+	OpenBlob(ctx context.Context, d oci.Descriptor) (io.ReadCloser, error)
+	StatBlob(ctx context.Context, d oci.Descriptor) (bool, error)
+}
+
+// open returns the place of a location and the name that plans know it by.
+func (m *Manifold) open(l ref.Location) (place, string, error) {
+	if l.Transport == ref.Registry {
+		return m.reg.Repository(l.Reference), l.Reference.Name(), nil
+	}
+	name := ref.Location{Transport: l.Transport, Path: l.Path}.String()
+	lay, err := m.layout(l.Path)
+	return lay, name, err
+}
+
+// layout opens a layout once.
+func (m *Manifold) layout(path string) (*layout.Layout, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, ok := m.layouts[path]; ok {
+		return l, nil
+	}
+	l, err := layout.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	m.layouts[path] = l
+	return l, nil
+}
+
+// resolve reads what a location names, by the one request that its tag gets.
+func (m *Manifold) resolve(ctx context.Context, l ref.Location) (oci.Blob, error) {
+	if l.Transport != ref.Registry {
+		lay, err := m.layout(l.Path)
+		if err != nil {
+			return oci.Blob{}, err
+		}
+		return lay.Resolve(ctx, l.Tag)
+	}
+	r := l.Reference.OrLatest()
+	if r.Tag != "" && r.Digest != "" {
+		m.o.Report.Warn(r.String(), "has a tag and a digest: the digest is read, the tag is not looked at")
+	}
+	b, err := m.reg.Repository(r).Manifest(ctx, r.Identifier())
+	if err == nil {
+		m.o.Report.Send(report.Event{Kind: report.Resolve, State: report.Done, Target: r.String(), Digest: b.Digest, Media: b.MediaType})
+	}
+	return b, err
+}
+
+// FetchManifest reads a manifest by digest from a repository, checked against
+// digest and size. Nodes use it to read back what they pushed.
+func (m *Manifold) FetchManifest(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
+	return m.reg.Repository(repo).FetchManifest(ctx, d)
+}
+
+// absent reports that content is not there, wherever "there" is.
+func absent(err error) bool {
+	var missing *layout.MissingError
+	return registry.Absent(err) || errors.As(err, &missing)
+}
+
+// publish is the second half of the walk: content and targets to a plan, the
+// plan to the registries, and what happened to a receipt. With dry it stops
+// after the plan.
+func (m *Manifold) publish(ctx context.Context, verb string, c publish.Content, targets []ref.Reference, extra map[string]apply.BlobOpener, dry bool) (plan.Plan, Receipt, error) {
+	p, err := publish.Make(ctx, c, publish.Options{
+		Verb: verb, Targets: targets, Absent: absent, Report: m.o.Report,
+		Open: func(r ref.Reference) publish.Prober { return m.reg.Repository(r) },
+	})
+	if err != nil {
+		return p, Receipt{}, err
+	}
+	if dry {
+		return p, Receipt{}, nil
+	}
+	for _, w := range p.Warnings {
+		m.o.Report.Warn("", w)
+	}
+	result, err := apply.Run(ctx, p, apply.Options{
+		Repository: func(r ref.Reference) apply.Repository { return m.reg.Repository(r) },
+		Place:      func(name string) (apply.BlobOpener, error) { return m.source(name, extra) },
+		Absent:     absent, Lag: m.o.Lag, Report: m.o.Report,
+	})
+	return p, receipt(verb, c, p, targets, result, m.reg.Stats()), err
+}
+
+// source finds a place again by the name it has in a plan.
+func (m *Manifold) source(name string, extra map[string]apply.BlobOpener) (apply.BlobOpener, error) {
+	if b, ok := extra[name]; ok {
+		return b, nil
+	}
+	l, err := ref.ParseLocation(name)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := m.open(l)
+	return p, err
+}
+
+// assemble makes the index and the content to publish of it.
+func assemble(images []index.Image, manifests []publish.Manifest, o index.Options) (publish.Content, error) {
+	root, err := index.Assemble(images, o)
+	if err != nil {
+		return publish.Content{}, err
+	}
+	return publish.Content{Root: root, Manifests: manifests}, nil
+}
+
+// platformOf reads the platform of an image from its config.
+func platformOf(ctx context.Context, p place, m oci.Manifest) (oci.Platform, error) {
+	rc, err := p.OpenBlob(ctx, m.Config)
+	if err != nil {
+		return oci.Platform{}, err
+	}
+	defer rc.Close()
+	b, err := io.ReadAll(io.LimitReader(rc, oci.MaxConfigSize+1))
+	if err != nil {
+		return oci.Platform{}, err
+	}
+	if len(b) > oci.MaxConfigSize {
+		return oci.Platform{}, fmt.Errorf("config %s: larger than %d bytes", m.Config.Digest, oci.MaxConfigSize)
+	}
+	c, err := oci.ParseConfig(b)
+	if err != nil {
+		return oci.Platform{}, fmt.Errorf("config %s: %w", m.Config.Digest, err)
+	}
+	return c.Platform, nil
+}
