@@ -1,6 +1,7 @@
 package localregistry
 
 import (
+	"context"
 	"errors"
 	"net"
 	"syscall"
@@ -28,7 +29,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Object + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-func listen(o Options) (net.Listener, error) {
+func listen(ctx context.Context, o Options) (net.Listener, error) {
 	addr := o.Address
 	if addr == "" {
 		addr = DefaultAddress
@@ -36,7 +37,7 @@ func listen(o Options) (net.Listener, error) {
 	if !o.AllowRemote && !ref.IsLoopback(addr) {
 		return nil, &Error{Object: addr, Err: ErrRemote}
 	}
-	ln, err := net.Listen("tcp", addr)
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, &Error{Object: addr, Err: ErrInUse}
 	}

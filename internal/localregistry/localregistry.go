@@ -60,7 +60,7 @@ type Server struct {
 // Serve runs a registry until ctx is done, then closes it and returns nil. The
 // error is an [*Error].
 func Serve(ctx context.Context, o Options) error {
-	s, err := Start(o)
+	s, err := Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -71,11 +71,11 @@ func Serve(ctx context.Context, o Options) error {
 	return s.Close()
 }
 
-// Start listens and returns; the registry answers from then on. The error is an
-// [*Error]: an address that others can reach, one that is in use, a directory
-// that cannot be written.
-func Start(o Options) (*Server, error) {
-	ln, err := listen(o)
+// Start listens and returns; the registry answers from then on until it is
+// closed. ctx bounds the start alone. The error is an [*Error]: an address that
+// others can reach, one that is in use, a directory that cannot be written.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	ln, err := listen(ctx, o)
 	if err != nil {
 		return nil, err
 	}

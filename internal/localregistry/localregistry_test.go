@@ -27,7 +27,7 @@ func start(t *testing.T, o localregistry.Options) *localregistry.Server {
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	s, err := localregistry.Start(o)
+	s, err := localregistry.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 
 func TestAddressesOthersCanReachAreRefused(t *testing.T) {
 	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "registry.example:0"} {
-		s, err := localregistry.Start(localregistry.Options{Address: addr, Dir: t.TempDir()})
+		s, err := localregistry.Start(t.Context(), localregistry.Options{Address: addr, Dir: t.TempDir()})
 		if s != nil {
 			_ = s.Close()
 		}
@@ -161,7 +161,7 @@ func TestAllowRemoteListensEverywhere(t *testing.T) {
 
 func TestAddressInUseIsSaidPlainly(t *testing.T) {
 	s := start(t, localregistry.Options{Dir: t.TempDir()})
-	_, err := localregistry.Start(localregistry.Options{Address: s.Addr(), Dir: t.TempDir()})
+	_, err := localregistry.Start(t.Context(), localregistry.Options{Address: s.Addr(), Dir: t.TempDir()})
 	if !errors.Is(err, localregistry.ErrInUse) {
 		t.Fatalf("error = %v, want ErrInUse", err)
 	}
@@ -177,7 +177,7 @@ func TestUnusableDirectoryIsSaidPlainly(t *testing.T) {
 	}
 	for _, dir := range []string{"", file, filepath.Join(file, "below")} {
 		var e *localregistry.Error
-		_, err := localregistry.Start(localregistry.Options{Address: "127.0.0.1:0", Dir: dir})
+		_, err := localregistry.Start(t.Context(), localregistry.Options{Address: "127.0.0.1:0", Dir: dir})
 		if !errors.As(err, &e) {
 			t.Errorf("Dir %q: error = %v, want an *Error", dir, err)
 		}

@@ -10,7 +10,7 @@ import (
 func Distribution(t testing.TB, opts ...Option) *Registry {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := localregistry.Start(localregistry.Options{Address: "127.0.0.1:0", Dir: dir})
+	s, err := localregistry.Start(t.Context(), localregistry.Options{Address: "127.0.0.1:0", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
