@@ -1,0 +1,66 @@
+# Targets for people who work on manifold; "make help" lists them.
+# Everything is built from the modules that go.mod requires.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+PREFIX ?= /usr/local
+
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# Packages that link a build engine. They take minutes to compile a second time
+# for the race detector, so "make test" runs them without it; "make race" runs
+# them with it.
+HEAVY := ./internal/buildkit/... ./internal/cli/... ./cmd/...
+LIGHT = $$(go list ./... | grep -v -e /internal/buildkit -e /internal/cli -e /cmd/ -e /examples/)
+
+# Tests find the programs they need here before anywhere else.
+export PATH := $(CURDIR)/bin:$(PATH)
+
+FUZZTIME ?= 10s
+
+.PHONY: help build buildkitd tools demo test race lint fuzz bench install clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+build: ## bin/manifold, a static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manifold ./cmd/manifold
+
+buildkitd: ## bin/buildkitd, the build daemon for local nodes
+	CGO_ENABLED=0 go build -trimpath -o bin/buildkitd github.com/moby/buildkit/cmd/buildkitd
+
+tools: ## bin/crane, which tests use as an independent reader
+	CGO_ENABLED=0 go build -trimpath -o bin/crane github.com/google/go-containerregistry/cmd/crane
+
+demo: build buildkitd ## build and publish examples/hello on two local nodes
+	scripts/demo.sh
+
+test: build buildkitd tools ## vet, staticcheck and every test, as CI does
+	go vet ./...
+	$(STATICCHECK) ./...
+	go test -race $(LIGHT)
+	go test $(HEAVY)
+
+race: buildkitd tools ## every test with the race detector (slow)
+	go test -race ./...
+
+lint: ## golangci-lint with .golangci.yml
+	$(GOLANGCI) run ./...
+
+fuzz: ## every fuzz target for FUZZTIME each (10s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench: build buildkitd ## compare with buildx: build time, requests, start-up
+	CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
+	scripts/bench.sh
+
+install: build ## install manifold in PREFIX/bin (/usr/local)
+	install -D -m 755 bin/manifold '$(DESTDIR)$(PREFIX)/bin/manifold'
+
+clean: ## remove what was built, and the state of the demo
+	rm -rf bin .demo
