@@ -1,0 +1,234 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/report"
+)
+
+// Run builds every platform of o on one of the nodes, all nodes at once, and
+// returns the images in the order of o.Platforms. Nodes are only asked for
+// their platforms when nobody declares one of those wanted, and a node that
+// does not answer matters only if it is needed.
+//
+// Errors: *NoNodeError and *UnreachableError before anything is built;
+// *NodeError for the first build that failed (with KeepGoing, all of them,
+// joined); the cause of ctx when the caller gave up. The images that were
+// finished are returned with an error, see Node.Build.
+func Run(ctx context.Context, nodes []Node, o Options) ([]Image, error) {
+	if len(nodes) == 0 {
+		return nil, &NoNodeError{}
+	}
+	jobs, err := assign(ctx, nodes, o)
+	if err != nil {
+		return nil, err
+	}
+	images, err := runJobs(ctx, jobs, o)
+	return inOrder(images, unique(o.Platforms)), err
+}
+
+// job is the share of one node.
+type job struct {
+	node      Node
+	platforms []oci.Platform
+}
+
+func assign(ctx context.Context, nodes []Node, o Options) ([]job, error) {
+	want := unique(o.Platforms)
+	if len(want) == 0 {
+		return []job{{node: nodes[0]}}, nil
+	}
+	candidates := make([]Candidate, len(nodes))
+	for i, n := range nodes {
+		candidates[i] = Candidate{Name: n.Name(), Declared: n.Declared()}
+	}
+	as, err := Assign(want, candidates, false)
+	if err != nil {
+		as, err = assignAsked(ctx, nodes, candidates, want, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	warnEmulated(as, nodes, o.Report)
+	return group(as, nodes), nil
+}
+
+// assignAsked assigns with what the nodes say of themselves. If a platform is
+// still without a node, a silent node may be the one that has it: its error
+// is the answer then, and emulation is no way round it.
+func assignAsked(ctx context.Context, nodes []Node, candidates []Candidate, want []oci.Platform, o Options) ([]Assignment, error) {
+	silent := ask(ctx, nodes, candidates)
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	as, err := Assign(want, candidates, o.AllowEmulation && len(silent) == 0)
+	if err != nil && len(silent) > 0 {
+		return nil, silent[0]
+	}
+	for _, e := range silent {
+		o.Report.Warn("", e.Error())
+	}
+	return as, err
+}
+
+// ask fills in what the nodes list and returns the errors of those that did
+// not answer, in the order of nodes.
+func ask(ctx context.Context, nodes []Node, candidates []Candidate) []error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { candidates[i].Listed, errs[i] = n.Platforms(ctx) })
+	}
+	wg.Wait()
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+func warnEmulated(as []Assignment, nodes []Node, sink report.Sink) {
+	for _, a := range as {
+		if !a.Emulated {
+			continue
+		}
+		sink.Send(report.Event{
+			Kind: report.Warning, Platform: oci.FormatPlatform(a.Platform), Node: nodes[a.Node].Name(),
+			Text: "no node lists this platform; it is built under emulation",
+		})
+	}
+}
+
+func group(as []Assignment, nodes []Node) []job {
+	byNode := make([]job, len(nodes))
+	for _, a := range as {
+		byNode[a.Node].node = nodes[a.Node]
+		byNode[a.Node].platforms = append(byNode[a.Node].platforms, a.Platform)
+	}
+	return slices.DeleteFunc(byNode, func(j job) bool { return j.node == nil })
+}
+
+// runJobs runs all jobs at once and returns whatever images came out.
+func runJobs(ctx context.Context, jobs []job, o Options) ([]Image, error) {
+	jobCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		images []Image
+		errs   []error
+	)
+	for _, j := range jobs {
+		wg.Go(func() {
+			got, err := j.run(jobCtx, o)
+			mu.Lock()
+			defer mu.Unlock()
+			images = append(images, got...)
+			if err == nil {
+				return
+			}
+			errs = append(errs, err)
+			if !o.KeepGoing {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(errs) > 0 && context.Cause(ctx) != nil {
+		return images, context.Cause(ctx)
+	}
+	return images, verdict(errs, o.KeepGoing)
+}
+
+// verdict picks what Run reports. Errors arrive in the order of failure, and
+// the first one came before any cancellation.
+func verdict(errs []error, keepGoing bool) error {
+	switch {
+	case len(errs) == 0:
+		return nil
+	case keepGoing:
+		return errors.Join(errs...)
+	}
+	return errs[0]
+}
+
+func (j job) run(ctx context.Context, o Options) ([]Image, error) {
+	j.report(o.Report, report.Started, nil)
+	images, err := j.node.Build(ctx, Request{Platforms: j.platforms, KeepGoing: o.KeepGoing})
+	if err == nil {
+		err = j.check(images)
+	}
+	if err != nil {
+		err = j.named(err)
+		j.report(o.Report, report.Failed, err)
+		return images, err
+	}
+	for _, im := range images {
+		o.Report.Send(report.Event{
+			Kind: report.Build, State: report.Done, Node: j.node.Name(),
+			Platform: oci.FormatPlatform(im.Platform), Digest: im.Manifest.Digest,
+		})
+	}
+	return images, nil
+}
+
+// check holds a node to its promise, so that no index is ever put together
+// from fewer platforms than were asked for.
+func (j job) check(images []Image) error {
+	for _, p := range j.platforms {
+		if find(images, p) < 0 {
+			return &NodeError{Node: j.node.Name(), Platform: &p, Err: errors.New("the node returned no image")}
+		}
+	}
+	if len(images) == 0 {
+		return errors.New("the node returned no image")
+	}
+	return nil
+}
+
+// named makes sure that an error names its node.
+func (j job) named(err error) error {
+	var unreachable *UnreachableError
+	var node *NodeError
+	if errors.As(err, &unreachable) || errors.As(err, &node) {
+		return err
+	}
+	e := &NodeError{Node: j.node.Name(), Err: err}
+	if len(j.platforms) == 1 {
+		e.Platform = &j.platforms[0]
+	}
+	return e
+}
+
+// report sends one event for each platform that the state is about.
+func (j job) report(sink report.Sink, state report.State, err error) {
+	ps := j.platforms
+	var node *NodeError
+	if errors.As(err, &node) && node.Platform != nil {
+		ps = []oci.Platform{*node.Platform}
+	}
+	if len(ps) == 0 {
+		sink.Send(report.Event{Kind: report.Build, State: state, Node: j.node.Name(), Err: err})
+	}
+	for _, p := range ps {
+		sink.Send(report.Event{Kind: report.Build, State: state, Node: j.node.Name(), Platform: oci.FormatPlatform(p), Err: err})
+	}
+}
+
+func find(images []Image, p oci.Platform) int {
+	key := oci.PlatformKey(p)
+	return slices.IndexFunc(images, func(im Image) bool { return oci.PlatformKey(im.Platform) == key })
+}
+
+func inOrder(images []Image, platforms []oci.Platform) []Image {
+	if len(platforms) == 0 {
+		return images
+	}
+	var out []Image
+	for _, p := range platforms {
+		if i := find(images, p); i >= 0 {
+			out = append(out, images[i])
+		}
+	}
+	return out
+}

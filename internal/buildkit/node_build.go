@@ -1,0 +1,229 @@
+package buildkit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker/buildx/driver"
+	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/ref"
+)
+
+// Build builds each platform as a target of its own. A node that can push by
+// digest pushes its images itself, and a second pass brings their attestations
+// to the client; a node that cannot, or may not, hands everything over.
+//
+// Errors: *build.UnreachableError, *DriverError, *build.NodeError, or the
+// cause of ctx.
+func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, error) {
+	listed, err := p.Platforms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	platforms := req.Platforms
+	if len(platforms) == 0 {
+		platforms = []oci.Platform{oci.NormalizePlatform(listed[0])}
+	}
+	if err := checkSpec(p.spec); err != nil {
+		return nil, p.fault(nil, err)
+	}
+	relay, err := p.relays(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if relay {
+		return p.relay(ctx, platforms, req.KeepGoing)
+	}
+	return p.direct(ctx, platforms, req.KeepGoing)
+}
+
+// relays reports whether images come through the client.
+func (p *port) relays(ctx context.Context) (bool, error) {
+	handle := p.machine.Driver
+	if !handle.IsMobyDriver() {
+		return p.registry == nil || len(p.spec.Names) == 0, nil
+	}
+	features, err := handle.Features(ctx)
+	if err != nil {
+		return false, p.fault(nil, err)
+	}
+	if !features[driver.OCIExporter] {
+		return false, &DriverError{Node: p.Name(), Driver: handle.Factory().Name(), Reason: "this engine can neither push an image by digest " +
+			"nor hand one over; turn on its containerd image store, or build on a BuildKit node (--node, --builder)"}
+	}
+	return true, nil
+}
+
+// direct lets the node push, then fetches attestations if there are to be any.
+func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing bool) ([]build.Image, error) {
+	repos, err := repositories(p.spec.Names)
+	if err != nil {
+		return nil, p.fault(nil, err)
+	}
+	names := make([]string, len(repos))
+	for i, r := range repos {
+		names[i] = r.Name()
+	}
+	var targets []target
+	for _, pl := range platforms {
+		targets = append(targets, target{platform: pl, options: pushOptions(p.spec, pl, names)})
+	}
+	results, err := p.solve(ctx, targets, "", keepGoing)
+	if err != nil {
+		return p.unread(results), err
+	}
+	images, err := p.readPushed(ctx, results, repos)
+	if err != nil {
+		return images, err
+	}
+	return p.attest(ctx, images, keepGoing)
+}
+
+// unread makes images of what was pushed before a failure, for the record.
+func (p *port) unread(results []result) []build.Image {
+	var images []build.Image
+	for _, r := range results {
+		im := p.image(r)
+		var err error
+		if im.Manifest.Descriptor, err = exported(r.response); err == nil {
+			images = append(images, im)
+		}
+	}
+	return images
+}
+
+// readPushed makes images of what was pushed. What cannot be read back is in
+// the result all the same, without its bytes.
+func (p *port) readPushed(ctx context.Context, results []result, repos []ref.Reference) ([]build.Image, error) {
+	var images []build.Image
+	var errs []error
+	for _, r := range results {
+		im, err := p.pushed(ctx, r, repos)
+		if err != nil {
+			errs = append(errs, p.fault(&r.platform, err))
+		}
+		if im.Manifest.Digest != "" {
+			images = append(images, im)
+		}
+	}
+	return images, joined(errs)
+}
+
+func (p *port) pushed(ctx context.Context, r result, repos []ref.Reference) (build.Image, error) {
+	im := p.image(r)
+	d, err := exported(r.response)
+	if err != nil {
+		return im, err
+	}
+	im.Manifest.Descriptor = d
+	if !oci.IsImageManifest(d.MediaType) {
+		return im, &ExportError{Digest: d.Digest, Reason: "the frontend made a " + d.MediaType + " where one image was asked for"}
+	}
+	if im.Manifest, err = readBack(ctx, p.registry, repos, d); err != nil {
+		im.Manifest.Descriptor = d
+		return im, err
+	}
+	m, err := oci.ParseManifest(im.Manifest)
+	im.Config, im.Pushed = m.Config.Digest, err == nil
+	return im, err
+}
+
+func (p *port) image(r result) build.Image {
+	return build.Image{Platform: r.platform, Node: p.Name(), Response: r.response.ExporterResponse, Duration: r.took}
+}
+
+// attest runs the second pass and adds what it brought to images.
+func (p *port) attest(ctx context.Context, images []build.Image, keepGoing bool) ([]build.Image, error) {
+	if len(attested(p.spec)) == 0 {
+		return images, nil
+	}
+	var targets []target
+	for _, im := range images {
+		present, err := presentBlobs(im.Manifest)
+		if err != nil {
+			return images, p.fault(&im.Platform, err)
+		}
+		s := p.store(present...)
+		targets = append(targets, target{platform: im.Platform, store: s, options: attestOptions(p.spec, im.Platform, s)})
+	}
+	results, err := p.solve(ctx, targets, attestationLabel, keepGoing)
+	if err != nil {
+		return images, err
+	}
+	for i, r := range results {
+		if err := p.addAttestations(&images[i], r); err != nil {
+			return images, p.fault(&r.platform, err)
+		}
+	}
+	return images, nil
+}
+
+func (p *port) addAttestations(im *build.Image, r result) error {
+	root, err := exported(r.response)
+	if err != nil {
+		return err
+	}
+	got, err := readReceived(r.store, root)
+	if err != nil {
+		return err
+	}
+	im.Duration += r.took
+	replaced, err := got.apply(im, r.store)
+	if replaced {
+		p.nodes.options.Report.Warn(oci.FormatPlatform(im.Platform), fmt.Sprintf(
+			"the build made another image when it was attested, %s instead of %s; the later one is used", im.Manifest.Digest, im.Leftovers[len(im.Leftovers)-1]))
+	}
+	return err
+}
+
+// relay has the node hand everything over.
+func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bool) ([]build.Image, error) {
+	var targets []target
+	for _, pl := range platforms {
+		s := p.store()
+		targets = append(targets, target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)})
+	}
+	results, err := p.solve(ctx, targets, "", keepGoing)
+	var images []build.Image
+	errs := []error{err}
+	for _, r := range results {
+		im, err := p.relayed(r)
+		if err != nil {
+			errs = append(errs, p.fault(&r.platform, err))
+			continue
+		}
+		images = append(images, im)
+	}
+	return images, joined(errs)
+}
+
+func (p *port) relayed(r result) (build.Image, error) {
+	root, err := exported(r.response)
+	if err != nil {
+		return build.Image{}, err
+	}
+	got, err := readReceived(r.store, root)
+	if err != nil {
+		return build.Image{}, err
+	}
+	m, err := oci.ParseManifest(got.image)
+	if err != nil {
+		return build.Image{}, err
+	}
+	im := p.image(r)
+	im.Manifest, im.Config, im.Content = got.image, m.Config.Digest, r.store
+	im.Attestations, im.AttestationEntries = got.attestations, got.entries
+	return im, r.store.complete(m)
+}
+
+func (p *port) store(present ...oci.Descriptor) *Store {
+	s := NewStore(p.nodes.options.TempDir, present...)
+	p.nodes.onClose(s.Close)
+	return s
+}
+
+// fault names node and platform.
+func (p *port) fault(platform *oci.Platform, err error) error {
+	return &build.NodeError{Node: p.Name(), Platform: platform, Err: err}
+}

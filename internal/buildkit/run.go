@@ -1,0 +1,195 @@
+package buildkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	buildx "github.com/docker/buildx/build"
+	"github.com/docker/buildx/builder"
+	"github.com/docker/buildx/util/progress"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/solver/errdefs"
+	"github.com/moby/buildkit/sourcepolicy/policysession"
+	"github.com/opencontainers/go-digest"
+)
+
+// target is one platform to solve on a node.
+type target struct {
+	platform oci.Platform
+	options  buildx.Options
+	store    *Store // what its export goes to, nil if to a registry
+}
+
+// result is a target that was solved.
+type result struct {
+	target
+	response *client.SolveResponse
+	took     time.Duration
+}
+
+// solve runs targets in one build of buildx over this node alone, so that the
+// context is sent once. It returns the results that there are in the order of
+// targets, also next to an error: the first failure (with keepGoing, all) as
+// *build.NodeError, or the cause of ctx. label is shown behind the platform.
+func (p *port) solve(ctx context.Context, targets []target, label string, keepGoing bool) ([]result, error) {
+	opts := map[string]buildx.Options{}
+	for i, t := range targets {
+		if err := p.stdin.attach(&t.options.Inputs); err != nil {
+			return nil, p.fault(nil, err)
+		}
+		opts[targetName(t.platform, label)] = t.options
+		targets[i] = t
+	}
+	log := newOutcomes(keepGoing)
+	responses, err := buildx.Build(ctx, []builder.Node{p.machine.Node}, opts, p.nodes.docker, p.nodes.config, p.writer(targets, label), log.handler())
+	var out []result
+	for _, t := range targets {
+		name := targetName(t.platform, label)
+		if r := responses[name]; r != nil {
+			out = append(out, result{target: t, response: r, took: log.took(name)})
+		}
+	}
+	if err == nil && len(out) == len(targets) {
+		return out, nil
+	}
+	if err == nil {
+		err = &ExportError{Reason: "the node answered for some of the platforms only"}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return out, cause
+	}
+	return out, p.failure(log, targets, label, err)
+}
+
+// targetName is shown in front of every step.
+func targetName(p oci.Platform, label string) string { return oci.FormatPlatform(p) + label }
+
+// writer prefixes steps with the platform. buildx does it by itself for
+// several targets on one node, but knows nothing of the other nodes.
+func (p *port) writer(targets []target, label string) progress.Writer {
+	w := p.progress
+	if label == attestationLabel {
+		w = newSecondPass(w)
+	}
+	if len(targets) == 1 && (len(p.spec.Platforms) > 1 || label != "") {
+		return progress.WithPrefix(w, targetName(targets[0].platform, label), true)
+	}
+	return w
+}
+
+// failure makes errors of the targets that failed by themselves; if there is
+// none, of the build as a whole.
+func (p *port) failure(log *outcomes, targets []target, label string, whole error) error {
+	var errs []error
+	for _, t := range targets {
+		name := targetName(t.platform, label)
+		if err := log.failed(name); err != nil {
+			errs = append(errs, p.fault(&t.platform, trimTarget(err, name)))
+		}
+	}
+	switch {
+	case len(errs) == 0 && len(targets) == 1:
+		return p.fault(&targets[0].platform, whole)
+	case len(errs) == 0:
+		return p.fault(nil, whole)
+	}
+	return joined(errs)
+}
+
+// joined is the one error as it is, or several joined.
+func joined(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// trimTarget drops the target's name that buildx puts in front of an error;
+// it is the platform, which the error around it names.
+func trimTarget(err error, name string) error {
+	for strings.HasPrefix(err.Error(), "target "+name+": ") {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			break
+		}
+		err = inner
+	}
+	return err
+}
+
+// outcomes notes when and how each target ends.
+type outcomes struct {
+	mode  buildx.ExecutionMode
+	start time.Time
+
+	mu      sync.Mutex
+	results map[string]buildx.TargetResult
+	ends    map[string]time.Time
+}
+
+func newOutcomes(keepGoing bool) *outcomes {
+	o := &outcomes{mode: buildx.ExecutionModeFailFast, start: time.Now(), results: map[string]buildx.TargetResult{}, ends: map[string]time.Time{}}
+	if keepGoing {
+		o.mode = buildx.ExecutionModeDeferError
+	}
+	return o
+}
+
+func (o *outcomes) handler() *buildx.Handler {
+	return &buildx.Handler{Execution: buildx.Execution{Mode: o.mode}, Completed: func(name string, r buildx.TargetResult) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.results[name], o.ends[name] = r, time.Now()
+	}}
+}
+
+// failed returns the failure of a target unless another's caused it.
+func (o *outcomes) failed(name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r := o.results[name]; !r.Aborted {
+		return r.Err
+	}
+	return nil
+}
+
+func (o *outcomes) took(name string) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ends[name].Sub(o.start)
+}
+
+// PrintSources prints what a policy said and the lines of the Dockerfile that
+// err points at, if any, as buildx does before the error itself.
+func PrintSources(w io.Writer, err error) error {
+	for _, m := range policysession.DenyMessages(err) {
+		if m.GetMessage() == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "Policy: %s\n", m.GetMessage()); err != nil {
+			return err
+		}
+	}
+	for _, s := range errdefs.Sources(err) {
+		if err := s.Print(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// silent is a progress writer that shows nothing.
+type silent struct{}
+
+func (silent) Write(*client.SolveStatus)                 {}
+func (silent) WriteBuildRef(string, string)              {}
+func (silent) ValidateLogSource(digest.Digest, any) bool { return true }
+func (silent) ClearLogSource(any)                        {}

@@ -1,0 +1,147 @@
+package buildkit
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	buildx "github.com/docker/buildx/build"
+	"github.com/google/go-cmp/cmp"
+	"github.com/moby/buildkit/client"
+)
+
+func str(s string) *string { return &s }
+
+func TestPushOptionsMoveNoName(t *testing.T) {
+	p := parsePlatforms(t, "linux/arm64")[0]
+	spec := &Spec{
+		Options: buildx.Options{
+			Ref: "ref", Tags: []string{"r/a:1"}, Attests: map[string]*string{"sbom": str("")},
+			BuildArgs: map[string]string{"A": "1", multiPlatformArg: "1"}, FrontendAttrs: map[string]string{multiPlatformAttr: "true", "b": "2"},
+		},
+		Names: []string{"r/a:1"},
+		Image: map[string]string{
+			"push": "false", "push-by-digest": "false", "name": "r/a:1", "registry.insecure": "true", "compression": "zstd",
+			"annotation-index.i": "1", "annotation.m": "1", "annotation[linux/arm64].m": "2", "annotation-manifest[linux/amd64].n": "3",
+		},
+	}
+	o := pushOptions(spec, p, []string{"r/a", "r/b"})
+	want := map[string]string{
+		"push": "true", "push-by-digest": "true", "name": "r/a,r/b", "unpack": "false", "store": "false", "registry.insecure": "true",
+		"compression": "zstd", "oci-mediatypes": "true", "annotation-manifest.m": "2",
+	}
+	if diff := cmp.Diff(want, o.Exports[0].Attrs); diff != "" {
+		t.Errorf("attributes (-want +got):\n%s", diff)
+	}
+	if len(o.Tags) > 0 || o.Ref != "" || len(o.Attests) != 1 || o.Attests["provenance"] != nil {
+		t.Errorf("tags %v, ref %q, attests %v", o.Tags, o.Ref, o.Attests)
+	}
+	if diff := cmp.Diff(map[string]string{"A": "1"}, o.BuildArgs); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"b": "2"}, o.FrontendAttrs); diff != "" {
+		t.Error(diff)
+	}
+	if len(spec.Options.BuildArgs) != 2 || len(spec.Options.FrontendAttrs) != 2 {
+		t.Error("the user's options were changed")
+	}
+}
+
+func TestAttestOptionsBuildAndExportNothingAgain(t *testing.T) {
+	p := parsePlatforms(t, "linux/arm64")[0]
+	spec := &Spec{Names: []string{"r/a:1", "r/a:2"}, Image: map[string]string{"unpack": "true", "store": "true", "compression": "zstd"}}
+	spec.Options = buildx.Options{
+		NoCache: true, NoCacheFilter: []string{"x"}, Pull: true,
+		CacheTo: []client.CacheOptionsEntry{{Type: "inline"}, {Type: "registry", Attrs: map[string]string{"ref": "r/c"}}},
+	}
+	s := NewStore("")
+	o := attestOptions(spec, p, s)
+	if o.NoCache || o.NoCacheFilter != nil || o.Pull {
+		t.Error("builds again")
+	}
+	if len(o.CacheTo) != 1 || o.CacheTo[0].Type != "inline" {
+		t.Errorf("cache exports %v", o.CacheTo)
+	}
+	want := map[string]string{"tar": "false", "name": "r/a:1,r/a:2", "compression": "zstd", "oci-mediatypes": "true"}
+	if diff := cmp.Diff(want, o.Exports[0].Attrs); diff != "" {
+		t.Errorf("attributes (-want +got):\n%s", diff)
+	}
+	if v := o.Attests["provenance"]; v == nil || *v != "type=provenance,mode=min" || o.Exports[0].OutputStore != s {
+		t.Errorf("attests %v", o.Attests)
+	}
+}
+
+func TestWantedAttests(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec Spec
+		want []string
+	}{
+		"default":           {Spec{}, []string{"provenance"}},
+		"off":               {Spec{Attests: map[string]*string{"provenance": nil}}, nil},
+		"sbom":              {Spec{Attests: map[string]*string{"sbom": str("type=sbom")}}, []string{"provenance", "sbom"}},
+		"docker types":      {Spec{Image: map[string]string{"oci-mediatypes": "false"}}, nil},
+		"no default":        {*(&Spec{}).withoutDefaultAttestations(), nil},
+		"no default, sbom":  {*(&Spec{Attests: map[string]*string{"sbom": str("")}}).withoutDefaultAttestations(), []string{"sbom"}},
+		"no default, asked": {*(&Spec{Attests: map[string]*string{"provenance": str("mode=max")}}).withoutDefaultAttestations(), []string{"provenance"}},
+	} {
+		if diff := cmp.Diff(c.want, attested(&c.spec)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestSpecIsCheckedBeforeTheBuild(t *testing.T) {
+	both := parsePlatforms(t, "linux/amd64", "linux/arm64")
+	for reason, spec := range map[string]*Spec{
+		"the platform is not built":         {Platforms: both, Image: map[string]string{"annotation[linux/s390x].k": "v"}},
+		"unrecognized annotation type":      {Platforms: both, Image: map[string]string{"annotation-wrong.k": "v"}},
+		"attestations need OCI media types": {Image: map[string]string{"oci-mediatypes": "false"}, Attests: map[string]*string{"sbom": str("")}},
+	} {
+		if err := checkSpec(spec); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+	ok := &Spec{Platforms: both, Image: map[string]string{"annotation[linux/arm64].k": "v", "oci-mediatypes": "false"}}
+	if err := checkSpec(ok); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCacheOfSeveralPlatformsIsNotSharedByAccident(t *testing.T) {
+	p := parsePlatforms(t, "linux/arm/v7")[0]
+	dir := t.TempDir()
+	entries := []client.CacheOptionsEntry{
+		{Type: "registry", Attrs: map[string]string{"ref": "r.test/a/c:cache", "mode": "max"}},
+		{Type: "registry", Attrs: map[string]string{"ref": "r.test/a/c"}},
+		{Type: "local", Attrs: map[string]string{"dest": dir, "src": dir}},
+		{Type: "gha"},
+		{Type: "s3", Attrs: map[string]string{"name": "a;b"}},
+		{Type: "inline"},
+	}
+	want := []client.CacheOptionsEntry{
+		{Type: "registry", Attrs: map[string]string{"ref": "r.test/a/c:cache-linux-arm-v7", "mode": "max"}},
+		{Type: "registry", Attrs: map[string]string{"ref": "r.test/a/c:latest-linux-arm-v7"}},
+		{Type: "local", Attrs: map[string]string{"dest": filepath.Join(dir, "linux-arm-v7"), "src": dir}},
+		{Type: "gha", Attrs: map[string]string{"scope": "buildkit-linux-arm-v7"}},
+		{Type: "s3", Attrs: map[string]string{"name": "a-linux-arm-v7;b-linux-arm-v7"}},
+		{Type: "inline", Attrs: map[string]string{}},
+	}
+	if diff := cmp.Diff(want, cacheExports(entries, p, true)); diff != "" {
+		t.Errorf("exports (-want +got):\n%s", diff)
+	}
+	if got := cacheExports(entries, p, false); got[0].Attrs["ref"] != "r.test/a/c:cache" {
+		t.Errorf("one platform: %v", got)
+	}
+	imports := cacheImports(entries[:3], p, true)
+	var refs []string
+	for _, e := range imports {
+		refs = append(refs, e.Attrs["ref"]+e.Attrs["src"])
+	}
+	// The directory of the platform does not exist, so it is not looked at.
+	if diff := cmp.Diff([]string{"r.test/a/c:cache-linux-arm-v7", "r.test/a/c:cache", "r.test/a/c:latest-linux-arm-v7", "r.test/a/c", dir}, refs); diff != "" {
+		t.Errorf("imports (-want +got):\n%s", diff)
+	}
+	if entries[0].Attrs["ref"] != "r.test/a/c:cache" || entries[3].Attrs != nil {
+		t.Error("the user's options were changed")
+	}
+}
