@@ -49,13 +49,13 @@ func entries(images []Image) []oci.Entry {
 	return out
 }
 
-func annotate(images []Image, f func(*oci.Platform) map[string]string) {
+func annotate(images []Image, f func(oci.Entry) map[string]string) {
 	if f == nil {
 		return
 	}
 	for i := range images {
 		e := &images[i].Entry
-		e.Annotations = overlay(e.Annotations, f(e.Platform))
+		e.Annotations = overlay(e.Annotations, f(*e))
 	}
 }
 

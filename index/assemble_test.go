@@ -156,7 +156,7 @@ func TestArtifactsStandBesideImagesButNeverAlone(t *testing.T) {
 	if _, err := index.Assemble([]index.Image{artifact}, index.Options{}); !errors.As(err, &none) || none.Image.Source != artifact.Source {
 		t.Errorf("artifact alone: %v", err)
 	}
-	artifact.Entry.Platform = &oci.Platform{OS: "linux", Architecture: "amd64"}
+	artifact.Entry = index.WithPlatform(artifact.Entry, oci.Platform{OS: "linux", Architecture: "amd64"})
 	assemble(t, index.Options{}, artifact)
 	if _, err := index.Assemble([]index.Image{image(t, "a", "linux/amd64"), image(t, "b", "")}, index.Options{}); !errors.As(err, &none) || none.Image.Digest != dg("b") {
 		t.Errorf("image without platform: %v", err)
@@ -211,7 +211,7 @@ func TestMediaTypeOfTheResult(t *testing.T) {
 		"mixed":                           {index.Options{}, []index.Image{oc, dk}, oci.MediaTypeIndex},
 		"Docker with annotations":         {index.Options{Annotations: notes}, []index.Image{dk}, oci.MediaTypeIndex},
 		"Docker with an annotated entry":  {index.Options{}, []index.Image{noted}, oci.MediaTypeIndex},
-		"Docker, annotated on the way":    {index.Options{DescriptorAnnotations: func(*oci.Platform) map[string]string { return notes }}, []index.Image{dk}, oci.MediaTypeIndex},
+		"Docker, annotated on the way":    {index.Options{DescriptorAnnotations: func(oci.Entry) map[string]string { return notes }}, []index.Image{dk}, oci.MediaTypeIndex},
 		"Docker with an attestation":      {index.Options{}, []index.Image{attested(dk, "att")}, oci.MediaTypeIndex},
 		"Docker with an artifact type":    {index.Options{ArtifactType: "a/b"}, []index.Image{dk}, oci.MediaTypeIndex},
 		"all Docker, OCI asked":           {index.Options{MediaType: oci.MediaTypeIndex}, []index.Image{dk}, oci.MediaTypeIndex},
@@ -252,8 +252,8 @@ func TestAnIndexThatRegistriesWouldRefuseIsNotMade(t *testing.T) {
 func TestDescriptorAnnotationsAreForImagesAndLeaveTheInputAlone(t *testing.T) {
 	img := attested(image(t, "a", "linux/amd64"), "att")
 	img.Entry.Annotations = map[string]string{"old": "1", "k": "1"}
-	o := index.Options{DescriptorAnnotations: func(p *oci.Platform) map[string]string {
-		return map[string]string{"k": oci.FormatPlatform(*p)}
+	o := index.Options{DescriptorAnnotations: func(e oci.Entry) map[string]string {
+		return map[string]string{"k": oci.FormatPlatform(*e.Platform)}
 	}}
 	got := parse(t, assemble(t, o, img, image(t, "b", "linux/arm64"))).Manifests
 	if diff := cmp.Diff(map[string]string{"old": "1", "k": "linux/amd64"}, got[0].Annotations); diff != "" {
@@ -277,14 +277,14 @@ func TestPlainInputsGiveTheDigestThatBuildxGives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flat, err := index.Flatten(oci.NewBlob("", want), "")
+		images, _, err := index.Flatten(oci.NewBlob("", want), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range flat.Images {
-			flat.Images[i].Entry.Raw = nil
+		for i := range images {
+			images[i].Entry.Raw = nil
 		}
-		got := assemble(t, index.Options{Annotations: annotations}, flat.Images...)
+		got := assemble(t, index.Options{Annotations: annotations}, images...)
 		if diff := cmp.Diff(string(want), string(got.Bytes)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -12,24 +12,20 @@ import (
 // config, where the descriptor says nothing. A platform that is there stays as
 // it is written; only a missing os.version is added when both name one system,
 // since Windows chooses by it (docker/buildx#563). Unknown members are kept.
-// A [*NoPlatformError] comes back when neither says anything.
-func WithPlatform(e oci.Entry, p oci.Platform) (oci.Entry, error) {
+func WithPlatform(e oci.Entry, p oci.Platform) oci.Entry {
 	if oci.IsUnknownPlatform(&p) {
-		if oci.IsUnknownPlatform(e.Platform) {
-			return e, &NoPlatformError{Image: Origin{Digest: e.Digest}}
-		}
-		return e, nil
+		return e
 	}
 	p.OSFeatures = slices.Clone(p.OSFeatures)
 	if oci.IsUnknownPlatform(e.Platform) {
 		e.Platform = &p
-		return e, nil
+		return e
 	}
 	if have := *e.Platform; have.OSVersion == "" && have.OS == p.OS && have.Architecture == p.Architecture {
 		have.OSVersion = p.OSVersion
 		e.Platform = &have
 	}
-	return e, nil
+	return e
 }
 
 // Attest returns e as the entry of an attestation of subject, in the form that

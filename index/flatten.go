@@ -3,81 +3,47 @@ package index
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
 )
 
-// Flat is one level of an index, taken apart.
-type Flat struct {
-	// Images in the order listed, each with the attestations that name it. An
-	// image without a platform is given as it is: give it one with
-	// [WithPlatform], or mark it as an artifact. One that says itself that it is
-	// no image (an artifact type and no platform) is marked already.
-	Images []Image
-	// Indexes inside the index, in the order listed: fetch and flatten them, or
-	// use [Expand].
-	Indexes []oci.Entry
-	// Others are attestations whose image is not here, and entries that are not
-	// manifests, such as the cache layers of BuildKit.
-	Others []oci.Entry
-}
-
-// Manifests lists every entry that is a manifest or an index, each digest once:
-// what has to be fetched to have the whole level.
-func (f Flat) Manifests() []oci.Entry {
-	var all []oci.Entry
-	for _, img := range f.Images {
-		all = append(all, img.Entry)
-	}
-	for _, img := range f.Images {
-		all = append(all, img.Attestations...)
-	}
-	all = append(append(all, f.Indexes...), f.Others...)
-	seen := map[digest.Digest]bool{}
-	return slices.DeleteFunc(all, func(e oci.Entry) bool {
-		drop := seen[e.Digest] || !oci.IsManifest(e.MediaType)
-		seen[e.Digest] = true
-		return drop
-	})
-}
-
-// Flatten takes one level of an index apart. source is written to the images,
-// for messages. Errors: those of [oci.ParseIndex].
-func Flatten(b oci.Blob, source string) (Flat, error) {
-	entries, err := split(b)
+// Flatten reads one level of an index into its images, in their order, each
+// with the attestations that name it. others are the attestations whose image
+// is not in b.
+//
+// An entry that is an index is returned as an image in its place: where
+// [oci.IsIndex] holds for an entry's media type, fetch and flatten it, or use
+// [Expand]. An entry without a platform is returned as it is: give it one with
+// [WithPlatform], or mark it as an [Image.Artifact]. Entries that say
+// themselves that they are no images (an artifact type and no platform, or a
+// media type that is no manifest's) are marked already. Errors: those of
+// [oci.ParseIndex].
+func Flatten(b oci.Blob, source string) (images []Image, others []oci.Entry, err error) {
+	images, attestations, err := split(b, source)
 	if err != nil {
-		return Flat{}, err
+		return nil, nil, err
 	}
-	var c collector
-	for _, e := range entries {
-		if oci.IsIndex(e.MediaType) {
-			c.indexes = append(c.indexes, e)
-			continue
-		}
-		c.add(e, source)
-	}
-	return c.flat(), nil
+	return images, bind(images, attestations), nil
 }
 
-// Expand is [Flatten] through every level: an index inside b is fetched from f
-// and its images stand in its place, so that the result has no Indexes. An
-// attestation is bound wherever its image stands. Errors: those of
-// [oci.ParseIndex] and of f, and a [*oci.DepthError].
-func Expand(ctx context.Context, f oci.Fetcher, b oci.Blob, source string) (Flat, error) {
+// Expand is [Flatten] through every level: indexes inside b are fetched from f
+// and replaced by their images. An attestation is bound wherever its image
+// stands. Errors: those of [oci.ParseIndex] and of f, and a [*oci.DepthError].
+func Expand(ctx context.Context, f oci.Fetcher, b oci.Blob, source string) (images []Image, others []oci.Entry, err error) {
 	x := expander{fetcher: f, source: source, seen: map[digest.Digest]bool{}}
 	if err := x.index(ctx, b, 0); err != nil {
-		return Flat{}, err
+		return nil, nil, err
 	}
-	return x.flat(), nil
+	return x.images, bind(x.images, x.attestations), nil
 }
 
 type expander struct {
-	collector
-	fetcher oci.Fetcher
-	source  string
-	seen    map[digest.Digest]bool
+	fetcher      oci.Fetcher
+	source       string
+	seen         map[digest.Digest]bool
+	images       []Image
+	attestations []oci.Entry
 }
 
 func (x *expander) index(ctx context.Context, b oci.Blob, depth int) error {
@@ -85,73 +51,73 @@ func (x *expander) index(ctx context.Context, b oci.Blob, depth int) error {
 		return &oci.DepthError{Digest: b.Digest}
 	}
 	x.seen[b.Digest] = true
-	entries, err := split(b)
+	images, attestations, err := split(b, x.source)
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.Digest, err)
 	}
-	for _, e := range entries {
-		if err := x.entry(ctx, e, depth); err != nil {
+	x.attestations = append(x.attestations, attestations...)
+	for _, img := range images {
+		if err := x.entry(ctx, img, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *expander) entry(ctx context.Context, e oci.Entry, depth int) error {
-	if !oci.IsIndex(e.MediaType) {
-		x.add(e, x.source)
+func (x *expander) entry(ctx context.Context, img Image, depth int) error {
+	if !oci.IsIndex(img.Entry.MediaType) {
+		x.images = append(x.images, img)
 		return nil
 	}
-	if x.seen[e.Digest] {
+	if x.seen[img.Entry.Digest] {
 		return nil
 	}
-	inner, err := x.fetcher.FetchManifest(ctx, e.Descriptor)
+	inner, err := x.fetcher.FetchManifest(ctx, img.Entry.Descriptor)
 	if err != nil {
 		return err
 	}
 	return x.index(ctx, inner, depth+1)
 }
 
-func split(b oci.Blob) ([]oci.Entry, error) {
+// split parts the entries of an index into attestations and the rest.
+func split(b oci.Blob, source string) (images []Image, attestations []oci.Entry, err error) {
 	idx, err := oci.ParseIndex(b)
-	return idx.Manifests, err
-}
-
-// collector sorts entries; bind comes last, when every image is known.
-type collector struct {
-	images                        []Image
-	indexes, attestations, others []oci.Entry
-}
-
-func (c *collector) add(e oci.Entry, source string) {
-	_, attestation := oci.IsAttestation(e.Descriptor)
-	switch {
-	case attestation:
-		c.attestations = append(c.attestations, e)
-	case !oci.IsManifest(e.MediaType):
-		c.others = append(c.others, e)
-	default:
-		artifact := e.ArtifactType != "" && oci.IsUnknownPlatform(e.Platform)
-		c.images = append(c.images, Image{Entry: e, Source: source, Artifact: artifact})
+	if err != nil {
+		return nil, nil, err
 	}
+	for _, e := range idx.Manifests {
+		if _, ok := oci.IsAttestation(e.Descriptor); ok {
+			attestations = append(attestations, e)
+			continue
+		}
+		images = append(images, Image{Entry: e, Source: source, Artifact: isArtifact(e)})
+	}
+	return images, attestations, nil
 }
 
-// flat gives each attestation to the first image that it names.
-func (c *collector) flat() Flat {
-	f := Flat{Images: c.images, Indexes: c.indexes, Others: c.others}
-	place := make(map[digest.Digest]int, len(c.images))
-	for i, img := range c.images {
+func isArtifact(e oci.Entry) bool {
+	if !oci.IsUnknownPlatform(e.Platform) {
+		return false
+	}
+	return e.ArtifactType != "" || !oci.IsManifest(e.MediaType)
+}
+
+// bind gives each attestation to the first image that it names, and returns
+// those that name none.
+func bind(images []Image, attestations []oci.Entry) (others []oci.Entry) {
+	place := make(map[digest.Digest]int, len(images))
+	for i, img := range images {
 		if _, ok := place[img.Entry.Digest]; !ok {
 			place[img.Entry.Digest] = i
 		}
 	}
-	for _, a := range c.attestations {
+	for _, a := range attestations {
 		subject, _ := oci.IsAttestation(a.Descriptor)
 		if i, ok := place[subject]; ok {
-			f.Images[i].Attestations = append(f.Images[i].Attestations, a)
+			images[i].Attestations = append(images[i].Attestations, a)
 			continue
 		}
-		f.Others = append(f.Others, a)
+		others = append(others, a)
 	}
-	return f
+	return others
 }

@@ -30,8 +30,8 @@ type Image struct {
 	// Attestations of this image: [Attest] makes an entry one of them.
 	Attestations []oci.Entry
 	// Artifact says that the entry is not an image that runs (its config is not
-	// an image's), so that it needs no platform. Its place is beside images,
-	// never alone.
+	// an image's), so that it needs
+	// no platform. Its place is beside images, never alone.
 	Artifact bool
 }
 
@@ -44,10 +44,9 @@ type Options struct {
 	MediaType string
 	// Annotations of the index; they replace those of Base one by one.
 	Annotations map[string]string
-	// DescriptorAnnotations returns annotations to set on the entry of an image,
-	// which is for that platform, or of an artifact, which has none (nil).
-	// Attestations are not asked about.
-	DescriptorAnnotations func(*oci.Platform) map[string]string
+	// DescriptorAnnotations returns annotations to set on the entry of an image
+	// or artifact; nil for none. Attestations are not asked about.
+	DescriptorAnnotations func(oci.Entry) map[string]string
 	// ArtifactType of the index.
 	ArtifactType string
 	// Base is the index that is being edited: its annotations, artifactType,
