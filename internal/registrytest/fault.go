@@ -212,6 +212,7 @@ func (f Fault) headers() http.Header {
 
 func (f Fault) cut(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	switch f.Cut {
+	case CutBefore:
 	case CutRequest:
 		r.Body = &cutBody{ReadCloser: r.Body, left: f.After}
 		record(next, r)
