@@ -30,8 +30,8 @@ type Image struct {
 	// Attestations of this image: [Attest] makes an entry one of them.
 	Attestations []oci.Entry
 	// Artifact says that the entry is not an image that runs (its config is not
-	// an image's), so that it needs
-	// no platform. Its place is beside images, never alone.
+	// an image's), so that it needs no platform. Its place is beside images,
+	// never alone.
 	Artifact bool
 }
 
