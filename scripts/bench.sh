@@ -70,6 +70,7 @@ requests() {
   shift
   before=$(wc -l <"$state/access")
   "$@" >"$state/$name.log" 2>&1 || { cat "$state/$name.log" >&2; return 1; }
+  sleep 0.5 # the last line is written after the answer
   tail -n "+$((before + 1))" "$state/access" | grep -oE '"(GET|HEAD|POST|PUT|PATCH|DELETE) /v2/' | sort | uniq -c |
     awk -v name="$name" '{ gsub(/"/, "", $2); text = text " " $2 " " $1; sum += $1 } END { printf "%-9s%d:%s\n", name, sum, text }'
 }
