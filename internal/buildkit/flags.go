@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel"
 
 	// The drivers buildx has, so that every builder a user made can be used.
 	_ "github.com/docker/buildx/driver/cloud"
@@ -28,7 +29,8 @@ import (
 // NewDockerCLI returns docker/cli's view of the user's configuration, contexts
 // and credentials, initialised as a standalone buildx initialises it: from the
 // DOCKER_* variables, without contacting an engine. Nil streams read and write
-// nothing.
+// nothing. As in buildx, what tracing complains about is from then on only
+// logged with --debug.
 func NewDockerCLI(in io.ReadCloser, out, err io.Writer) (*command.DockerCli, error) {
 	cli, cerr := command.NewDockerCli(
 		command.WithInputStream(orEmpty(in)),
@@ -38,6 +40,7 @@ func NewDockerCLI(in io.ReadCloser, out, err io.Writer) (*command.DockerCli, err
 	if cerr != nil {
 		return nil, cerr
 	}
+	otel.SetErrorHandler(debug.OTELErrorHandler)
 	flags := pflag.NewFlagSet("docker", pflag.ContinueOnError)
 	options := cliflags.NewClientOptions()
 	options.InstallFlags(flags)
@@ -101,6 +104,9 @@ func NewCommand(cli *command.DockerCli) (*Command, error) {
 // Flags is every flag of "buildx build", hidden ones included, with --builder
 // and --debug of its root.
 func (c *Command) Flags() *pflag.FlagSet { return c.flags }
+
+// CLI is the configuration that the command was made with.
+func (c *Command) CLI() *command.DockerCli { return c.cli }
 
 // run is buildx's command with the flags as parsed. The context replaces the
 // one that buildx would make, which takes the process's signals over.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/exporter/containerimage/exptypes"
@@ -28,8 +29,9 @@ const (
 
 // Published is what was published, for the metadata file.
 type Published struct {
-	// Index is what the tags point to. Its digest is the file's
-	// containerimage.digest, and the id of [WriteIIDFile] and -q.
+	// Index is what the tags point to, with Spec.IndexDescriptorAnnotations if
+	// there are any. Its digest is the file's containerimage.digest, and the id
+	// of [WriteIIDFile] and -q.
 	Index oci.Descriptor
 	// Names as the user gave them.
 	Names []string
@@ -51,6 +53,21 @@ type PublishedPlatform struct {
 	Attestation digest.Digest
 	// Response is what buildx returned for this platform's target.
 	Response map[string]string
+}
+
+// PublishedPlatforms takes what the metadata file needs out of build results.
+func PublishedPlatforms(images []build.Image) []PublishedPlatform {
+	out := make([]PublishedPlatform, len(images))
+	for i, image := range images {
+		out[i] = PublishedPlatform{
+			Platform: image.Platform, Image: image.Manifest.Descriptor, Config: image.Config,
+			Node: image.Node, Response: image.Response,
+		}
+		if len(image.Attestations) > 0 { // BuildKit makes one for all statements
+			out[i].Attestation = image.Attestations[0].Digest
+		}
+	}
+	return out
 }
 
 // platformEntry is one value of manifold.platforms, its keys sorted.
@@ -164,7 +181,9 @@ func imageID(resp map[string]string) string {
 }
 
 // WriteMetadata writes a metadata file, whole or not at all: indented by two
-// spaces, keys sorted, no newline at the end. It does nothing without a path.
+// spaces, keys sorted, no newline at the end. Call it after publishing only: the
+// file of an earlier run stays as it is when this one fails, as with buildx. It
+// does nothing without a path.
 func WriteMetadata(path string, dt map[string]any) error {
 	if path == "" {
 		return nil

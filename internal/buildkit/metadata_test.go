@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/moby/buildkit/client"
 	"github.com/opencontainers/go-digest"
@@ -150,6 +151,22 @@ func TestMetadataRecordsWarningsWhenGiven(t *testing.T) {
 	}
 	if _, ok := Metadata(Published{})["buildx.build.warnings"]; ok {
 		t.Error("warnings without any")
+	}
+}
+
+func TestPublishedPlatformsKeepImageAndAttestationApart(t *testing.T) {
+	image := build.Image{
+		Platform: oci.Platform{OS: "linux", Architecture: "amd64"}, Node: "n", Config: dg("3"),
+		Manifest:     oci.Blob{Descriptor: oci.Descriptor{Digest: dg("2"), Size: 5}},
+		Attestations: []oci.Blob{{Descriptor: oci.Descriptor{Digest: dg("4")}}},
+		Response:     map[string]string{"k": "v"},
+	}
+	want := []PublishedPlatform{{
+		Platform: image.Platform, Node: "n", Config: dg("3"), Image: image.Manifest.Descriptor,
+		Attestation: dg("4"), Response: image.Response,
+	}}
+	if diff := cmp.Diff(want, PublishedPlatforms([]build.Image{image})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -55,7 +55,7 @@ func checkContext(path, dockerfile string) error {
 	case path == "-":
 		return nil
 	case osutil.IsLocalDir(path):
-		if err := readable1(path); err != nil {
+		if err := checkReadable(path); err != nil {
 			return &UsageError{Value: path, Reason: reason(err)}
 		}
 		return checkDockerfile(path, dockerfile)
@@ -91,7 +91,7 @@ func checkDockerfile(context, dockerfile string) error {
 		return &UsageError{Flag: "file", Value: path, Reason: "is a directory"}
 	}
 	if err == nil {
-		err = readable1(path)
+		err = checkReadable(path)
 	}
 	if err != nil {
 		return &UsageError{Flag: "file", Value: path, Reason: reason(err)}
@@ -111,8 +111,8 @@ func checkNamedContext(path string) error {
 	return err
 }
 
-// readable1 opens what is going to be sent, so that missing permission shows.
-func readable1(path string) error {
+// checkReadable opens what is going to be sent, so that missing permission shows.
+func checkReadable(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

@@ -175,6 +175,10 @@ func (s *Spec) addPush(attrs map[string]string) error {
 // descriptor; kept says that it belongs to the image instead.
 func (s *Spec) addAnnotation(attr, value string) (kept bool, err error) {
 	k, ok, err := exptypes.ParseAnnotationKey(attr)
+	if !ok && meansAnnotation(attr) {
+		// BuildKit would not know it for one and drop it in silence.
+		return false, errors.New("not an annotation: the key is empty or has blanks in it")
+	}
 	if err != nil || !ok {
 		return !ok, err
 	}
@@ -194,6 +198,11 @@ func (s *Spec) addAnnotation(attr, value string) (kept bool, err error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+func meansAnnotation(attr string) bool {
+	rest, ok := strings.CutPrefix(attr, "annotation")
+	return ok && rest != "" && strings.ContainsAny(rest[:1], "-.[")
 }
 
 // checkNames refuses names that could not be published, after everything else

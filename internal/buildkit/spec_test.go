@@ -248,6 +248,7 @@ func TestUsageErrorsComeBeforeAnyNode(t *testing.T) {
 		{[]string{"-o", "type=image,name=a/b:1,push=true,push-by-digest=true"}, UsageError{Flag: "output", Value: "a/b:1", Reason: "push-by-digest writes no tag: leave the tag out"}},
 		{[]string{"-o", "type=registry,name=a/b", "-o", "type=registry,name=c/d,compression=zstd"}, UsageError{Flag: "output", Reason: "outputs that push must not differ in anything but the name: one image is published"}},
 		{[]string{"-f", "missing.Dockerfile"}, UsageError{Flag: "file", Value: "missing.Dockerfile", Reason: "no such file or directory"}},
+		{[]string{"-t", "a/b", "--push", "--annotation", "index:a b=c"}, UsageError{Flag: "output", Value: "annotation-index.a b", Reason: "not an annotation: the key is empty or has blanks in it"}},
 		{[]string{"-f", "."}, UsageError{Flag: "file", Value: ".", Reason: "is a directory"}},
 		{[]string{"--build-context", "x=missing"}, UsageError{Flag: "build-context", Value: "x=missing", Reason: "no such file or directory"}},
 	} {
@@ -304,4 +305,42 @@ func TestSecretValuesStayOutOfErrors(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error is %v", err)
 	}
+}
+
+func FuzzOutputsAndAnnotations(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"type=registry,name=a/b:1", "index:k=v"},
+		{"type=image,push=true,annotation-index.k=v,annotation-x.k=v", "manifest-descriptor[linux/arm64]:k=v"},
+		{"type=image,push=1,push-by-digest=t,name=\"a,b\"", "index[linux/amd64],manifest:k=v"},
+		{"out", "k"},
+		{"type=image,push=true,annotation-manifest[x].k=v", "bad-type:k=v"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	dir := f.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(noFiles), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	cli, err := NewDockerCLI(nil, nil, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, output, annotation string) {
+		s, err := parsed(t, cli, "-t", "a/b", "-o", output, "--annotation", annotation).ReadSpec(dir, envOf())
+		if err != nil {
+			var usage *UsageError
+			if !errors.As(err, &usage) {
+				t.Errorf("not a usage error: %v", err)
+			}
+			return
+		}
+		for k := range s.Image {
+			if k == "name" || strings.HasPrefix(k, "push") || strings.HasPrefix(k, "annotation-index.") || strings.HasPrefix(k, "annotation-manifest-descriptor.") {
+				t.Errorf("%q is left in the image's attributes", k)
+			}
+		}
+		if s.Push && len(s.Names) != 1 {
+			t.Errorf("names %v", s.Names)
+		}
+	})
 }
