@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,6 +53,13 @@ var buildkitdBinary = sync.OnceValues(func() (string, error) {
 // startNode runs a buildkitd of its own for the test and returns its endpoint.
 func startNode(t *testing.T, platform string) string {
 	t.Helper()
+	endpoint, _ := startMortalNode(t, platform)
+	return endpoint
+}
+
+// startMortalNode is startNode with a way to kill it.
+func startMortalNode(t *testing.T, platform string) (endpoint string, kill func()) {
+	t.Helper()
 	bin, err := buildkitdBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +69,7 @@ func startNode(t *testing.T, platform string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := "unix://" + filepath.Join(dir, "s")
+	endpoint = "unix://" + filepath.Join(dir, "s")
 	cmd := exec.Command(bin, "--root", filepath.Join(dir, "root"), "--addr", endpoint, "--containerd-worker=false",
 		"--oci-worker=true", "--oci-worker-snapshotter=native", "--oci-worker-platform", platform)
 	stderr, err := cmd.StderrPipe()
@@ -99,7 +106,7 @@ func startNode(t *testing.T, platform string) string {
 	case <-ended:
 		t.Fatalf("buildkitd did not start:\n%s", out.String())
 	}
-	return endpoint
+	return endpoint, func() { _ = cmd.Process.Kill() }
 }
 
 // countedRegistry is a registry that notes every write.
@@ -113,7 +120,7 @@ type countedRegistry struct {
 func startRegistry(t *testing.T) *countedRegistry {
 	t.Helper()
 	c := &countedRegistry{}
-	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	inner := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") {
 			c.mu.Lock()
@@ -603,6 +610,22 @@ func TestCancellationStopsTheBuildOnTheNode(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	<-gone
+}
+
+func TestNodeThatDiesIsNamed(t *testing.T) {
+	url, asked, _ := hangingServer(t)
+	endpoint, kill := startMortalNode(t, "linux/amd64")
+	n := openNodes(t, NodeOptions{Nodes: []NodeFlag{{Endpoint: endpoint, Platforms: parsePlatforms(t, "linux/amd64")}}})
+	spec := newSpec(t, buildContext(t, "FROM scratch\nADD "+url+"/file /file\n", 1), parsePlatforms(t, "linux/amd64"), "registry.test/d/app:1")
+	go func() {
+		<-asked
+		kill()
+	}()
+	_, err := build.Run(t.Context(), n.Build(spec, nil, nil), build.Options{Platforms: spec.Platforms})
+	var failed *build.NodeError
+	if !errors.As(err, &failed) || failed.Node != endpoint || failed.Platform == nil {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestFailureOnOneNodeStopsTheOthers(t *testing.T) {

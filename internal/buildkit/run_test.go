@@ -2,13 +2,13 @@ package buildkit
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/buildkit/client"
 	"github.com/opencontainers/go-digest"
-	pkgerrors "github.com/pkg/errors"
 )
 
 // recorder is a progress writer that keeps what is shown.
@@ -54,7 +54,7 @@ func TestSecondPassShowsOnlyWhatIsNew(t *testing.T) {
 
 func TestTargetOfBuildxIsNotRepeatedInErrors(t *testing.T) {
 	cause := errors.New("exit code 1")
-	err := trimTarget(pkgerrors.Wrapf(cause, "target %s", "linux/amd64"), "linux/amd64")
+	err := trimTarget(fmt.Errorf("%w", fmt.Errorf("target linux/amd64: %w", cause)), "linux/amd64")
 	if err.Error() != cause.Error() || !errors.Is(err, cause) {
 		t.Errorf("%q", err)
 	}
