@@ -118,72 +118,79 @@ func TestPlainOnNodes(t *testing.T) {
 	i := newInstance(t)
 	dir := dockerfile(t, "FROM scratch AS first\nCOPY Dockerfile /d\n")
 	out := t.TempDir()
-
-	t.Run("quiet prints the id that the files have", func(t *testing.T) {
-		iid, meta := filepath.Join(out, "iid"), filepath.Join(out, "meta")
-		stdout, log, err := i.run(t, dir, "-q", "-t", "a/b:1", "-o", "type=oci,dest="+out+"/image.tar",
-			"--provenance=false", "--iidfile", iid, "--metadata-file", meta)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := strings.TrimSuffix(stdout, "\n")
-		if !strings.HasPrefix(id, "sha256:") || log != "" || readFileT(t, iid) != id {
-			t.Errorf("printed %q, showed %q, iidfile %q", stdout, log, readFileT(t, iid))
-		}
-		var m map[string]any
-		if err := json.Unmarshal([]byte(readFileT(t, meta)), &m); err != nil {
-			t.Fatal(err)
-		}
-		if m["containerimage.config.digest"] != id || m["image.name"] != "docker.io/a/b:1" && m["image.name"] != "a/b:1" {
-			t.Errorf("metadata %v", m)
-		}
-		if st, err := os.Stat(out + "/image.tar"); err != nil || st.Size() == 0 {
-			t.Errorf("output: %v, %v", st, err)
-		}
-	})
-	t.Run("a call prints its answer", func(t *testing.T) {
-		stdout, _, err := i.run(t, dir, "--check", "--progress=none")
-		if err != nil || stdout != "Check complete, no warnings found.\n" {
-			t.Errorf("printed %q, %v", stdout, err)
-		}
-		stdout, _, err = i.run(t, dir, "--call=targets", "--progress=none")
-		if err != nil || !strings.Contains(stdout, "first (default)") {
-			t.Errorf("printed %q, %v", stdout, err)
-		}
-		stdout, _, err = i.run(t, dir, "--call=outline,format=json", "--progress=none")
-		if err != nil || !json.Valid([]byte(stdout)) {
-			t.Errorf("printed %q, %v", stdout, err)
-		}
-	})
-	t.Run("a check that finds something fails silently", func(t *testing.T) {
-		stdout, _, err := i.run(t, dockerfile(t, "from scratch\nCOPY Dockerfile /d\n"), "--check", "--progress=none")
-		var exit *ExitError
-		if !errors.As(err, &exit) || exit.Code != 1 || exit.Err != nil {
-			t.Errorf("error is %#v", err)
-		}
-		if !strings.HasPrefix(stdout, "Check complete, 1 warning has been found!") || !strings.Contains(stdout, "Dockerfile:1") {
-			t.Errorf("printed %q", stdout)
-		}
-	})
-	t.Run("a failure leaves no id file and is explained", func(t *testing.T) {
-		iid := filepath.Join(out, "stale")
-		writeFileT(t, iid, "old")
-		_, log, err := i.run(t, dockerfile(t, "FROM scratch\nCOPY missing /\n"), "--iidfile", iid, "--progress=plain")
-		var exit *ExitError
-		if !errors.As(err, &exit) || exit.Code != 1 || !strings.Contains(log, "ERROR: ") {
-			t.Errorf("error is %v, showed\n%s", err, log)
-		}
-		if _, err := os.Stat(iid); err == nil {
-			t.Error("the id file of an earlier run is still there")
-		}
-		var text bytes.Buffer
-		Explain(&text, err)
-		if !strings.Contains(text.String(), ">>> COPY missing /") {
-			t.Errorf("explained with %q", text.String())
-		}
-	})
+	t.Run("quiet prints the id that the files have", func(t *testing.T) { testQuiet(t, i, dir, out) })
+	t.Run("a call prints its answer", func(t *testing.T) { testCall(t, i, dir) })
+	t.Run("a check that finds something fails silently", func(t *testing.T) { testCheck(t, i) })
+	t.Run("a failure leaves no id file and is explained", func(t *testing.T) { testFailure(t, i, out) })
 	t.Run("outputs beside a pushed one", func(t *testing.T) { testPlainOutputs(t, i, dir) })
 	t.Run("buildx itself", func(t *testing.T) { testRun(t, i, dir) })
+}
+
+func testQuiet(t *testing.T, i *instance, dir, out string) {
+	iid, meta := filepath.Join(out, "iid"), filepath.Join(out, "meta")
+	stdout, log, err := i.run(t, dir, "-q", "-t", "a/b:1", "-o", "type=oci,dest="+out+"/image.tar",
+		"--provenance=false", "--iidfile", iid, "--metadata-file", meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.TrimSuffix(stdout, "\n")
+	if !strings.HasPrefix(id, "sha256:") || log != "" || readFileT(t, iid) != id {
+		t.Errorf("printed %q, showed %q, iidfile %q", stdout, log, readFileT(t, iid))
+	}
+	var m map[string]any
+	if err := json.Unmarshal([]byte(readFileT(t, meta)), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m["containerimage.config.digest"] != id || m["image.name"] != "docker.io/a/b:1" && m["image.name"] != "a/b:1" {
+		t.Errorf("metadata %v", m)
+	}
+	if st, err := os.Stat(out + "/image.tar"); err != nil || st.Size() == 0 {
+		t.Errorf("output: %v, %v", st, err)
+	}
+}
+
+func testCall(t *testing.T, i *instance, dir string) {
+	stdout, _, err := i.run(t, dir, "--check", "--progress=none")
+	if err != nil || stdout != "Check complete, no warnings found.\n" {
+		t.Errorf("printed %q, %v", stdout, err)
+	}
+	stdout, _, err = i.run(t, dir, "--call=targets", "--progress=none")
+	if err != nil || !strings.Contains(stdout, "first (default)") {
+		t.Errorf("printed %q, %v", stdout, err)
+	}
+	stdout, _, err = i.run(t, dir, "--call=outline,format=json", "--progress=none")
+	if err != nil || !json.Valid([]byte(stdout)) {
+		t.Errorf("printed %q, %v", stdout, err)
+	}
+}
+
+func testCheck(t *testing.T, i *instance) {
+	stdout, _, err := i.run(t, dockerfile(t, "from scratch\nCOPY Dockerfile /d\n"), "--check", "--progress=none")
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 1 || exit.Err != nil {
+		t.Errorf("error is %#v", err)
+	}
+	if !strings.HasPrefix(stdout, "Check complete, 1 warning has been found!") || !strings.Contains(stdout, "Dockerfile:1") {
+		t.Errorf("printed %q", stdout)
+	}
+}
+
+func testFailure(t *testing.T, i *instance, out string) {
+	iid := filepath.Join(out, "stale")
+	writeFileT(t, iid, "old")
+	_, log, err := i.run(t, dockerfile(t, "FROM scratch\nCOPY missing /\n"), "--iidfile", iid, "--progress=plain")
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 1 || !strings.Contains(log, "ERROR: ") {
+		t.Errorf("error is %v, showed\n%s", err, log)
+	}
+	if _, err := os.Stat(iid); err == nil {
+		t.Error("the id file of an earlier run is still there")
+	}
+	var text bytes.Buffer
+	Explain(&text, err)
+	if !strings.Contains(text.String(), ">>> COPY missing /") {
+		t.Errorf("explained with %q", text.String())
+	}
 }
 
 func testPlainOutputs(t *testing.T, i *instance, dir string) {
