@@ -71,8 +71,8 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 }
 
 // results turns what nodes made into entries and into manifests with the places
-// where these and their blobs are: the repositories that the node pushed to, of
-// which the first was read, and the node's own content for the rest.
+// where these and their blobs are: the repositories that the node pushed to and
+// read back from, and the node's own content for the rest.
 func results(images []build.Image, targets []ref.Reference) ([]index.Image, []publish.Manifest, map[string]apply.BlobOpener) {
 	repos := repositories(targets)
 	places := map[string]apply.BlobOpener{}
@@ -84,8 +84,12 @@ func results(images []build.Image, targets []ref.Reference) ([]index.Image, []pu
 			places[place] = img.Content
 		}
 		m := publish.Manifest{Blob: img.Manifest, BlobsAt: []string{place}}
-		if img.Pushed {
-			m.At, m.BlobsAt, m.Seen = repos, nil, repos[:1]
+		switch {
+		case img.Pushed:
+			m.At, m.BlobsAt, m.Seen = repos, nil, repos
+		case len(img.Leftovers) > 0:
+			// The image shares blobs with the one that was pushed before it.
+			m.BlobsAt = append(m.BlobsAt, repos...)
 		}
 		manifests = append(manifests, m)
 		for _, a := range img.Attestations {

@@ -38,7 +38,7 @@ func (m *Manifold) Inspect(ctx context.Context, l ref.Location) (Inspection, err
 	if err != nil {
 		return Inspection{}, err
 	}
-	tree, err := audit.Inspect(ctx, p, root)
+	tree, err := audit.InspectPartial(ctx, p, root, absent)
 	return Inspection{Name: l.String(), Root: root, Tree: tree}, err
 }
 

@@ -2,7 +2,6 @@ package manifold
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -124,8 +123,7 @@ func (m *Manifold) FetchManifest(ctx context.Context, repo ref.Reference, d oci.
 
 // absent reports that content is not there, wherever "there" is.
 func absent(err error) bool {
-	var missing *layout.MissingError
-	return registry.Absent(err) || errors.As(err, &missing)
+	return registry.Absent(err) || layout.Absent(err)
 }
 
 // publish is the second half of the walk: content and targets to a plan, the

@@ -195,15 +195,15 @@ func WriteMetadata(path string, dt map[string]any) error {
 	return writeFile(path, b)
 }
 
-// RemoveIIDFile removes the image id file of an earlier run, so that none is
-// there after a failure. It does nothing without a path, and leaves pipes and
-// devices alone.
-func RemoveIIDFile(path string) error {
+// RemoveResult removes the image id or metadata file of an earlier run, so that
+// none is there after a failure to be taken for this run's. It does nothing
+// without a path, and leaves pipes and devices alone.
+func RemoveResult(path string) error {
 	if path == "" || isSpecial(path) {
 		return nil
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("image ID file: %w", err)
+		return fmt.Errorf("result of an earlier run: %w", err)
 	}
 	return nil
 }

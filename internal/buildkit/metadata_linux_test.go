@@ -19,7 +19,7 @@ func TestPipesAreWrittenToAndNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pipe.Close()
-	for _, err := range []error{RemoveIIDFile(path), WriteIIDFile(path, "id"), WriteMetadata(path, map[string]any{})} {
+	for _, err := range []error{RemoveResult(path), WriteIIDFile(path, "id"), WriteMetadata(path, map[string]any{})} {
 		if err != nil {
 			t.Error(err)
 		}

@@ -196,7 +196,7 @@ func TestDecodeResponseKeepsWhatIsNotStructured(t *testing.T) {
 
 func TestIIDFileIsRemovedBeforeAndWrittenAfter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "iid")
-	if err := RemoveIIDFile(path); err != nil {
+	if err := RemoveResult(path); err != nil {
 		t.Errorf("nothing to remove: %v", err)
 	}
 	for _, id := range []string{"sha256:first", "sha256:second"} {
@@ -207,7 +207,7 @@ func TestIIDFileIsRemovedBeforeAndWrittenAfter(t *testing.T) {
 			t.Errorf("file has %q, %v; want %q", b, err, id)
 		}
 	}
-	if err := RemoveIIDFile(path); err != nil {
+	if err := RemoveResult(path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +217,7 @@ func TestIIDFileIsRemovedBeforeAndWrittenAfter(t *testing.T) {
 
 func TestNoPathWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, err := range []error{RemoveIIDFile(""), WriteIIDFile("", "x"), WriteMetadata("", nil)} {
+	for _, err := range []error{RemoveResult(""), WriteIIDFile("", "x"), WriteMetadata("", nil)} {
 		if err != nil {
 			t.Error(err)
 		}

@@ -62,7 +62,7 @@ func (c *Command) dropOutputs() error {
 // ends p. The image id of -q and what --call asks for go to the CLI's standard
 // output. A failure of the build is an [*ExitError].
 func (c *Command) Plain(ctx context.Context, spec *Spec, nodes NodeLister, p *Progress) error {
-	if err := RemoveIIDFile(spec.IIDFile); err != nil {
+	if err := RemoveResult(spec.IIDFile); err != nil {
 		return err
 	}
 	resp, inputs, err := c.plainBuild(ctx, spec, nodes, p.Writer())

@@ -3,8 +3,6 @@ package buildkit
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -15,8 +13,6 @@ import (
 	"github.com/docker/buildx/util/progress"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/moby/buildkit/client"
-	"github.com/moby/buildkit/solver/errdefs"
-	"github.com/moby/buildkit/sourcepolicy/policysession"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -165,25 +161,6 @@ func (o *outcomes) took(name string) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ends[name].Sub(o.start)
-}
-
-// PrintSources prints what a policy said and the lines of the Dockerfile that
-// err points at, if any, as buildx does before the error itself.
-func PrintSources(w io.Writer, err error) error {
-	for _, m := range policysession.DenyMessages(err) {
-		if m.GetMessage() == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "Policy: %s\n", m.GetMessage()); err != nil {
-			return err
-		}
-	}
-	for _, s := range errdefs.Sources(err) {
-		if err := s.Print(w); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // silent is a progress writer that shows nothing.

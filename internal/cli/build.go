@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -177,24 +176,16 @@ func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, erro
 	return opts, nil
 }
 
-// removeResults removes the files of an earlier run, so that a build that fails
-// leaves none that would be taken for its own.
+// removeResults removes the files of an earlier run.
 func removeResults(spec *buildkit.Spec) error {
-	for _, path := range []string{spec.IIDFile, spec.MetadataFile} {
-		if path == "" {
-			continue
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(buildkit.RemoveResult(spec.IIDFile), buildkit.RemoveResult(spec.MetadataFile))
 }
 
 // writeResults writes the files that scripts wait for, after everything else.
 func writeResults(spec *buildkit.Spec, built manifold.Built, p *buildkit.Progress) error {
 	if spec.MetadataFile != "" {
-		published := buildkit.Published{Index: built.Index.Descriptor, Names: spec.Names, Platforms: publishedPlatforms(built)}
+		published := buildkit.Published{Index: built.Index.Descriptor, Names: spec.Names, Platforms: buildkit.PublishedPlatforms(built.Images)}
+		published.Index.Annotations = spec.IndexDescriptorAnnotations
 		if spec.MetadataWarnings {
 			published.Warnings = p.Warnings()
 		}
@@ -202,24 +193,7 @@ func writeResults(spec *buildkit.Spec, built manifold.Built, p *buildkit.Progres
 			return err
 		}
 	}
-	if spec.IIDFile != "" {
-		return buildkit.WriteIIDFile(spec.IIDFile, built.Index.Digest.String())
-	}
-	return nil
-}
-
-func publishedPlatforms(built manifold.Built) []buildkit.PublishedPlatform {
-	out := make([]buildkit.PublishedPlatform, 0, len(built.Images))
-	for _, img := range built.Images {
-		p := buildkit.PublishedPlatform{
-			Platform: img.Platform, Image: img.Manifest.Descriptor, Config: img.Config, Node: img.Node, Response: img.Response,
-		}
-		if len(img.Attestations) > 0 {
-			p.Attestation = img.Attestations[0].Digest
-		}
-		out = append(out, p)
-	}
-	return out
+	return buildkit.WriteIIDFile(spec.IIDFile, built.Index.Digest.String())
 }
 
 // localNode is the buildkitd of this run, if one is needed.

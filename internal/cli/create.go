@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/manifold-oci/manifold"
@@ -56,9 +57,13 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 	if err != nil {
 		return err
 	}
-	p, err := buildkit.NewProgress(ctx, h.Err, o.display(o.progress), "create")
+	mode, err := buildkit.ProgressMode(o.display(o.progress))
 	if err != nil {
-		return &exitError{code: ExitUsage, err: err}
+		return err
+	}
+	p, err := buildkit.NewProgress(ctx, h.Err, mode, "")
+	if err != nil {
+		return err
 	}
 	m := o.library(h, p.Sink())
 	defer m.Close()
@@ -70,7 +75,7 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 		return o.publishFailed(h, made.Receipt, err)
 	}
 	if o.metadataFile != "" && !o.dryRun {
-		if err := buildkit.WriteDescriptor(o.metadataFile, made.Index.Descriptor, opts.Targets); err != nil {
+		if err := buildkit.WriteMetadata(o.metadataFile, metadata(made, opts.Targets)); err != nil {
 			return err
 		}
 	}
@@ -78,6 +83,21 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 		return printIndex(h.Out, made.Index)
 	}
 	return o.print(h.Out, made.Receipt)
+}
+
+// metadata is what buildx imagetools writes, where image.name is the
+// repositories without tags, and the digest by itself.
+func metadata(made manifold.Created, targets []ref.Reference) map[string]any {
+	names := make([]string, len(targets))
+	for i, t := range targets {
+		names[i] = t.Name()
+	}
+	slices.Sort(names)
+	return map[string]any{
+		"containerimage.descriptor": made.Index.Descriptor,
+		"containerimage.digest":     made.Index.Digest,
+		"image.name":                strings.Join(slices.Compact(names), ","),
+	}
 }
 
 func (o createOptions) options(args []string) (manifold.CreateOptions, error) {

@@ -16,7 +16,7 @@ import (
 
 // printError writes an error and, on a line of its own, what to do about it.
 func printError(w io.Writer, err error) {
-	buildkit.PrintSources(w, err)
+	buildkit.Explain(w, err)
 	_, _ = fmt.Fprintf(w, "error: %v\n", err)
 	if hint := hintFor(err); hint != "" {
 		_, _ = fmt.Fprintf(w, "hint: %s\n", hint)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/manifold-oci/manifold"
+	"github.com/manifold-oci/manifold/audit"
 	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func runVerify(ctx context.Context, h Host, o verifyOptions, arg string) error {
 	return nil
 }
 
-func (o verifyOptions) print(h Host, name string, res manifold.Verified) error {
+func (o verifyOptions) print(h Host, name string, res audit.Result) error {
 	switch {
 	case o.json:
 		return render.JSON(h.Out, render.NewVerification(name, res))
