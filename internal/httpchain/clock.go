@@ -2,6 +2,7 @@ package httpchain
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,13 +15,28 @@ type Clock struct {
 }
 
 func (c Clock) withDefaults() Clock {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Sleep == nil {
+	switch {
+	case c.Now == nil && c.Sleep == nil:
+		return Clock{Now: time.Now, Sleep: sleep}
+	case c.Now == nil:
+		return skipping(c.Sleep)
+	case c.Sleep == nil:
 		c.Sleep = sleep
 	}
 	return c
+}
+
+// skipping is the clock of those who sleep without waiting: the time that they
+// were asked to sleep has passed all the same.
+func skipping(sleep func(context.Context, time.Duration) error) Clock {
+	var skipped atomic.Int64
+	return Clock{
+		Now: func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			skipped.Add(int64(d))
+			return sleep(ctx, d)
+		},
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

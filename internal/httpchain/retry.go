@@ -208,7 +208,7 @@ func Broken(err error) bool {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return false
 	}
-	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED} {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED, net.ErrClosed} {
 		if errors.Is(err, e) {
 			return true
 		}
