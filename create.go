@@ -73,10 +73,7 @@ func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error)
 	for i, l := range o.Sources {
 		eg.Go(func() (err error) {
 			sources[i], err = m.read(egctx, l)
-			if err != nil {
-				return fmt.Errorf("%s: %w", l, err)
-			}
-			return nil
+			return at(l, err)
 		})
 	}
 	if err := eg.Wait(); err != nil {

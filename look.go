@@ -2,7 +2,6 @@ package manifold
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/manifold-oci/manifold/audit"
 	"github.com/manifold-oci/manifold/oci"
@@ -21,10 +20,7 @@ type Inspection struct {
 // Resolve reads what a location names and nothing below it.
 func (m *Manifold) Resolve(ctx context.Context, l ref.Location) (oci.Blob, error) {
 	b, err := m.resolve(ctx, l)
-	if err != nil {
-		return oci.Blob{}, fmt.Errorf("%s: %w", l, err)
-	}
-	return b, nil
+	return b, at(l, err)
 }
 
 // Inspect reads a location and everything below it that is a manifest or a

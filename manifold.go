@@ -2,6 +2,7 @@ package manifold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -119,6 +120,15 @@ func (m *Manifold) resolve(ctx context.Context, l ref.Location) (oci.Blob, error
 // digest and size. Nodes use it to read back what they pushed.
 func (m *Manifold) FetchManifest(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
 	return m.reg.Repository(repo).FetchManifest(ctx, d)
+}
+
+// at names the location in an error that does not name a place by itself.
+func at(l ref.Location, err error) error {
+	var answered *registry.Error
+	if err == nil || errors.As(err, &answered) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", l, err)
 }
 
 // absent reports that content is not there, wherever "there" is.

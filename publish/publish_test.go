@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,11 +25,23 @@ type fakeRepository struct {
 	tags      map[string]oci.Blob
 	manifests map[digest.Digest]oci.Blob
 	err       error
-	asked     *[]string
+	asked     *asked
+}
+
+// asked is a log of questions.
+type asked struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (a *asked) add(question string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, question)
 }
 
 func (f fakeRepository) Resolve(_ context.Context, id string) (oci.Descriptor, error) {
-	*f.asked = append(*f.asked, "HEAD "+id)
+	f.asked.add("HEAD " + id)
 	if f.err != nil {
 		return oci.Descriptor{}, f.err
 	}
@@ -42,7 +55,7 @@ func (f fakeRepository) Resolve(_ context.Context, id string) (oci.Descriptor, e
 }
 
 func (f fakeRepository) FetchManifest(_ context.Context, d oci.Descriptor) (oci.Blob, error) {
-	*f.asked = append(*f.asked, "GET "+d.Digest.String())
+	f.asked.add("GET " + d.Digest.String())
 	for _, b := range f.tags {
 		if b.Digest == d.Digest {
 			return b, nil
@@ -98,8 +111,7 @@ func twoPlatforms(t *testing.T, at ...string) (Content, oci.Blob, oci.Blob) {
 
 func makePlan(t *testing.T, c Content, repo fakeRepository, targets ...string) (plan.Plan, []string, error) {
 	t.Helper()
-	var asked []string
-	repo.asked = &asked
+	repo.asked = &asked{}
 	o := Options{
 		Verb: "test", Open: func(ref.Reference) Prober { return repo },
 		Absent: func(err error) bool { return errors.Is(err, errAbsent) },
@@ -112,8 +124,8 @@ func makePlan(t *testing.T, c Content, repo fakeRepository, targets ...string) (
 		o.Targets = append(o.Targets, r)
 	}
 	p, err := Make(t.Context(), c, o)
-	slices.Sort(asked)
-	return p, asked, err
+	slices.Sort(repo.asked.all)
+	return p, repo.asked.all, err
 }
 
 // ops lists the operations of a plan with what they touch, in order.

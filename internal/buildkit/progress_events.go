@@ -71,6 +71,9 @@ func (v *eventView) finish() {
 // the last; the same thing may be done again later, as another step.
 func (v *eventView) showStep(e report.Event) {
 	key := fmt.Sprintf("%s|%s|%s|%s|%s", e.Kind, e.Target, e.Digest, e.Platform, e.Node)
+	if e.Kind == report.Build { // its digest is known only at the end
+		key = fmt.Sprintf("%s|%s|%s", e.Kind, e.Platform, e.Node)
+	}
 	vertex := v.open[key]
 	if vertex == nil {
 		vertex = v.start(stepName(e), e.Time)
