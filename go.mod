@@ -340,3 +340,10 @@ require (
 	tags.cncf.io/container-device-interface v1.1.1 // indirect
 	tags.cncf.io/container-device-interface/specs-go v1.1.1 // indirect
 )
+
+tool (
+	github.com/distribution/distribution/v3/cmd/registry
+	github.com/docker/buildx/cmd/buildx
+	github.com/google/go-containerregistry/cmd/crane
+	github.com/moby/buildkit/cmd/buildkitd
+)
