@@ -81,6 +81,8 @@ type upload struct {
 	call call
 	blob oci.Descriptor
 	src  *source
+	// spent is whether the bytes were used up; nil when they can be had again.
+	spent func() bool
 	// at is the session's last Location, nil when there is no session.
 	at *url.URL
 	// sent is how much of the blob the session holds.

@@ -30,7 +30,7 @@ func (u *upload) run(ctx context.Context) error {
 		if there {
 			return nil
 		}
-		if err == nil && n == sessions {
+		if err == nil && (n == sessions || u.spent != nil && u.spent()) {
 			err = givenUp(failure)
 		}
 		if err != nil {
