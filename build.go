@@ -43,6 +43,7 @@ type Built struct {
 // Errors: those of [build.Run], among them [*build.NodeError] with node and
 // platform; of [index.Assemble], [publish.Make] and [apply.Run].
 func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
+	m.announce(nil, o.Targets)
 	images, err := build.Run(ctx, o.Nodes, build.Options{
 		Platforms: o.Platforms, AllowEmulation: o.AllowEmulation, Report: m.o.Report,
 	})

@@ -68,6 +68,9 @@ func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error)
 	if len(o.Sources) == 0 {
 		return Created{}, errors.New("no sources specified")
 	}
+	if !o.DryRun {
+		m.announce(o.Sources, o.Targets)
+	}
 	sources := make([]source, len(o.Sources))
 	eg, egctx := errgroup.WithContext(ctx)
 	for i, l := range o.Sources {

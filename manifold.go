@@ -131,6 +131,20 @@ func at(l ref.Location, err error) error {
 	return fmt.Errorf("%s: %w", l, err)
 }
 
+// announce tells the registry client which repositories will be written to, and
+// from where they can mount, before the first request is made.
+func (m *Manifold) announce(sources []ref.Location, targets []ref.Reference) {
+	for _, t := range targets {
+		var from []string
+		for _, s := range sources {
+			if s.Transport == ref.Registry && s.Reference.Host == t.Host && !s.Reference.SameRepository(t) {
+				from = append(from, s.Reference.Repository)
+			}
+		}
+		m.reg.Repository(t).WillWrite(from...)
+	}
+}
+
 // absent reports that content is not there, wherever "there" is.
 func absent(err error) bool {
 	return registry.Absent(err) || layout.Absent(err)
