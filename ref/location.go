@@ -16,29 +16,41 @@ const (
 	OCILayout Transport = "oci"
 	// OCIArchive is a tar of an OCI image layout.
 	OCIArchive Transport = "oci-archive"
+	// DockerArchive is a tar that "docker save" wrote.
+	DockerArchive Transport = "docker-archive"
+	// DockerDaemon is the image store of a Docker Engine.
+	DockerDaemon Transport = "docker-daemon"
 )
 
 // Location is a place that an image can be read from: a reference in a
-// registry, or an image layout on disk.
+// registry, an image layout or a "docker save" on disk, or a Docker Engine.
 type Location struct {
 	Transport Transport
 	// Reference is set for [Registry].
 	Reference Reference
-	// Path is the directory or file for the other transports.
+	// Path is the directory or file for the other transports, and for
+	// [DockerDaemon] the name or the ID of the image.
 	Path string
 	// Tag selects one image of a layout by its org.opencontainers.image.ref.name,
-	// or, when it is a digest, by that; empty selects the only one.
+	// or, when it is a digest, by that; empty selects the only one. In a
+	// [DockerArchive] it is a name, an image ID, or @N for the Nth image from 0.
 	Tag string
 }
 
 // ParseLocation reads oci:DIR[:TAG], oci-archive:FILE[:TAG], either with
-// @DIGEST in place of :TAG, and, for anything else, a reference. The spelling
-// of buildx, oci-layout://DIR:TAG, is read too. The error is an [*Error].
+// @DIGEST in place of :TAG, docker-archive:FILE[:NAME], docker-daemon:NAME and,
+// for anything else, a reference. The spelling of buildx,
+// oci-layout://DIR:TAG, is read too. The error is an [*Error].
 func ParseLocation(s string) (Location, error) {
 	transport, rest := cutTransport(s)
-	if transport == Registry {
+	switch transport {
+	case Registry:
 		r, err := Parse(s)
 		return Location{Reference: r}, err
+	case DockerArchive:
+		return parseDockerArchive(s, rest)
+	case DockerDaemon:
+		return parseDockerDaemon(s, rest)
 	}
 	path, tag, ok := splitPath(rest)
 	if path == "" {
@@ -57,10 +69,43 @@ func cutTransport(s string) (Transport, string) {
 	if rest, ok := strings.CutPrefix(s, "oci-archive:"); ok {
 		return OCIArchive, rest
 	}
+	if rest, ok := strings.CutPrefix(s, "docker-archive:"); ok {
+		return DockerArchive, rest
+	}
+	if rest, ok := strings.CutPrefix(s, "docker-daemon:"); ok {
+		return DockerDaemon, rest
+	}
 	if rest, ok := strings.CutPrefix(s, "oci:"); ok && !isPort(rest) {
 		return OCILayout, rest
 	}
 	return Registry, s
+}
+
+// parseDockerArchive cuts at the first colon, since a name has colons of its
+// own; that after the letter of a drive is none.
+func parseDockerArchive(s, rest string) (Location, error) {
+	drive := 0
+	if len(rest) > 2 && rest[1] == ':' && strings.ContainsRune(`/\`, rune(rest[2])) {
+		drive = 2
+	}
+	path, name, cut := strings.Cut(rest[drive:], ":")
+	path = rest[:drive] + path
+	switch {
+	case path == "":
+		return Location{}, &Error{Name: s, Reason: "path is missing"}
+	case cut && name == "":
+		return Location{}, &Error{Name: s, Reason: "name after the path is empty"}
+	}
+	return Location{Transport: DockerArchive, Path: path, Tag: name}, nil
+}
+
+func parseDockerDaemon(s, name string) (Location, error) {
+	if digest.Digest(name).Validate() != nil {
+		if _, err := Parse(name); err != nil {
+			return Location{}, &Error{Name: s, Reason: "want the name or the ID of an image: " + err.Error()}
+		}
+	}
+	return Location{Transport: DockerDaemon, Path: name}, nil
 }
 
 // isPort reports whether what follows "oci:" makes it a host named oci with a
@@ -102,7 +147,7 @@ func (l Location) String() string {
 	if l.Transport == OCILayout && isPort(l.Path) {
 		prefix = "oci-layout://"
 	}
-	if strings.Contains(l.Tag, ":") {
+	if strings.Contains(l.Tag, ":") && l.Transport != DockerArchive {
 		mark = "@"
 	}
 	if l.Tag == "" {

@@ -28,9 +28,17 @@ func TestParseLocationTellsLayoutsFromRegistries(t *testing.T) {
 		"oci-layout://d@" + sha256:    {Transport: ref.OCILayout, Path: "d", Tag: sha256},
 		"oci-archive:image.tar":       {Transport: ref.OCIArchive, Path: "image.tar"},
 		"oci-archive:/t/image.tar:v2": {Transport: ref.OCIArchive, Path: "/t/image.tar", Tag: "v2"},
-		"oci:5000/app":                {Reference: ref.Reference{Host: "oci:5000", Repository: "app"}},
-		"oci/app:1":                   hub("oci/app", "1"),
-		"busybox":                     hub("library/busybox", ""),
+		"docker-archive:app.tar":      {Transport: ref.DockerArchive, Path: "app.tar"},
+		"docker-archive:/t/a.tar:r.example:5000/app:1": {Transport: ref.DockerArchive, Path: "/t/a.tar", Tag: "r.example:5000/app:1"},
+		"docker-archive:a.tar:" + sha256:               {Transport: ref.DockerArchive, Path: "a.tar", Tag: sha256},
+		"docker-archive:a.tar:@1":                      {Transport: ref.DockerArchive, Path: "a.tar", Tag: "@1"},
+		`docker-archive:C:\images\a.tar:app:1`:         {Transport: ref.DockerArchive, Path: `C:\images\a.tar`, Tag: "app:1"},
+		"docker-daemon:app:1":                          {Transport: ref.DockerDaemon, Path: "app:1"},
+		"docker-daemon:r.example:5000/app":             {Transport: ref.DockerDaemon, Path: "r.example:5000/app"},
+		"docker-daemon:" + sha256:                      {Transport: ref.DockerDaemon, Path: sha256},
+		"oci:5000/app":                                 {Reference: ref.Reference{Host: "oci:5000", Repository: "app"}},
+		"oci/app:1":                                    hub("oci/app", "1"),
+		"busybox":                                      hub("library/busybox", ""),
 	} {
 		got, err := ref.ParseLocation(name)
 		if err != nil {
@@ -50,6 +58,7 @@ func TestParseLocationRefusesHalfNames(t *testing.T) {
 	for _, name := range []string{
 		"", "oci:", "oci-archive:", "oci-layout://", "oci:dir:", "oci-archive:a.tar:",
 		"oci:dir@sha256:short", "oci:dir@sha256:", "http://r.example/a", "r.example/A",
+		"docker-archive:", "docker-archive::app", "docker-archive:a.tar:", "docker-daemon:", "docker-daemon:App", "docker-daemon:a:",
 	} {
 		var e *ref.Error
 		if l, err := ref.ParseLocation(name); !errors.As(err, &e) || e.Name != name {
@@ -61,6 +70,7 @@ func TestParseLocationRefusesHalfNames(t *testing.T) {
 func FuzzParseLocation(f *testing.F) {
 	for _, s := range []string{
 		"oci:dir:tag", "oci:5000/app", "oci-layout://5000/a:b", "oci-archive:x@" + sha256, "oci:a:b:c", "oci:@sha256:x", "busybox", "oci:::",
+		"docker-archive:a:b:c", "docker-archive:c:/x:@0", "docker-daemon:a@" + sha256,
 	} {
 		f.Add(s)
 	}
