@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -241,7 +242,10 @@ func clean(err error) error {
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		return u.Err
+		err = u.Err
+	}
+	if err == io.EOF {
+		return fmt.Errorf("the connection was closed before an answer came: %w", err)
 	}
 	for startsWithURL(err.Error()) && errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

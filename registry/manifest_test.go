@@ -362,6 +362,15 @@ func TestErrorTextIsObjectVerbAnswer(t *testing.T) {
 	}
 }
 
+func TestClosedConnectionIsToldInWords(t *testing.T) {
+	r := registrytest.Distribution(t)
+	r.Fault(registrytest.Fault{Cut: registrytest.CutBefore, Times: registrytest.Always})
+	_, err := repo(t, r.Host, "d/x", registry.Options{}).Manifest(t.Context(), "1")
+	if err == nil || !strings.Contains(err.Error(), "connection") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestDeletingATagLeavesItsManifest(t *testing.T) {
 	registrytest.Each(t, func(t *testing.T, r *registrytest.Registry) {
 		img := image(t)

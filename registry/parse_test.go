@@ -116,6 +116,7 @@ func TestLocationsOfTheHostKeepItsScheme(t *testing.T) {
 		"/v2/x/blobs/uploads/1":                        "https://reg.example/v2/x/blobs/uploads/1",
 		"http://reg.example/v2/x/blobs/uploads/1":      "https://reg.example/v2/x/blobs/uploads/1",
 		"https://REG.example:443/v2/x/blobs/uploads/1": "https://reg.example/v2/x/blobs/uploads/1",
+		"http://reg.example:80/v2/x/blobs/uploads/1":   "https://reg.example/v2/x/blobs/uploads/1",
 		"https://u:p@other.example/1#f":                "https://other.example/1",
 		"ftp://reg.example/1":                          "",
 		"":                                             "",

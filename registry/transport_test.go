@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -184,5 +185,40 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 	_, _ = repo(t, host, "d/x", registry.Options{UserAgent: "manifold/1"}).Manifest(t.Context(), "1")
 	if d := cmp.Diff([]string{"manifold/1 identity"}, agents); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestDockerHubAnswersElsewhereAndKeepsItsLogin(t *testing.T) {
+	var asked string
+	var urls []string
+	transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+		urls = append(urls, req.URL.String())
+		return &http.Response{
+			StatusCode: 401, Header: http.Header{"Www-Authenticate": {`Basic realm="hub"`}}, Body: http.NoBody, Request: req,
+		}, nil
+	})
+	_, err := repo(t, "docker.io", "library/busybox", registry.Options{Transport: transport, Credentials: func(_ context.Context, host string) (registry.Credential, error) {
+		asked = host
+		return registry.Credential{}, nil
+	}}).Manifest(t.Context(), "1")
+	if !registry.Denied(err) || asked != "docker.io" || !strings.HasPrefix(err.Error(), "docker.io/library/busybox:1: ") {
+		t.Errorf("asked for %q: %v", asked, err)
+	}
+	if d := cmp.Diff([]string{"https://registry-1.docker.io/v2/library/busybox/manifests/1"}, urls); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestStatsCountRequestsAndBytesByHost(t *testing.T) {
+	r := registrytest.Distribution(t)
+	b := image(t).Blobs[1]
+	c := registry.NewClient(registry.Options{})
+	_, err := on(t, c, r.Host, "d/x").CopyBlob(t.Context(), b.Descriptor, nil, opener(b.Bytes, nil))
+	noError(t, err)
+	_, err = readBlob(t, on(t, c, r.Host, "d/x"), b.Descriptor)
+	noError(t, err)
+	sent, received := c.Stats().Bytes()
+	if c.Stats().Requests()[r.Host] != 3 || sent[r.Host] != b.Size || received[r.Host] != b.Size {
+		t.Errorf("%v, sent %v, received %v; want 3 requests and %d bytes each way", c.Stats().Requests(), sent, received, b.Size)
 	}
 }

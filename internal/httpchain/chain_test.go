@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,20 +265,21 @@ func TestSlotIsHeldUntilTheBodyIsClosed(t *testing.T) {
 }
 
 func TestLimitHoldsUnderLoad(t *testing.T) {
+	const most, all = 3, 20
 	var now, peak atomic.Int64
 	gate := make(chan struct{})
-	chain := New(Options{MaxConcurrent: 3, Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+	l := &limiting{limits: limits{max: most}, next: roundTripper(func(req *http.Request) (*http.Response, error) {
 		n := now.Add(1)
 		for p := peak.Load(); n > p && !peak.CompareAndSwap(p, n); p = peak.Load() {
 		}
 		<-gate
 		now.Add(-1)
 		return answer(req, 200, "x"), nil
-	})})
+	})}
 	var wg sync.WaitGroup
-	for range 20 {
+	for range all {
 		wg.Go(func() {
-			resp, err := chain.RoundTrip(newRequest(t, t.Context(), http.MethodGet, ""))
+			resp, err := l.RoundTrip(newRequest(t, t.Context(), http.MethodGet, ""))
 			if err != nil {
 				t.Error(err)
 				return
@@ -285,12 +287,52 @@ func TestLimitHoldsUnderLoad(t *testing.T) {
 			_ = resp.Body.Close()
 		})
 	}
-	for range 20 {
-		gate <- struct{}{}
+	for l.limits.of("reg.example").queued() < all-most {
+		runtime.Gosched()
 	}
+	close(gate)
 	wg.Wait()
-	if peak.Load() > 3 {
-		t.Errorf("%d requests at once, want at most 3", peak.Load())
+	if peak.Load() != most {
+		t.Errorf("%d requests at once, want %d", peak.Load(), most)
+	}
+}
+
+func (s *slots) queued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
+
+func TestKindsOfRequests(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://h/v2/a/b/manifests/1":              KindManifests,
+		"https://h/v2/a/blobs/sha256:aa":            KindBlobs,
+		"https://h/v2/a/blobs/uploads/?mount=x":     KindUploads,
+		"https://h/v2/a/tags/list":                  KindTags,
+		"https://h/v2/a/referrers/sha256:aa":        KindReferrers,
+		"https://auth/token?service=s&scope=repo":   KindToken,
+		"https://cdn/store/manifests/x?signature=1": KindOther,
+		"https://h/v2/":                             KindOther,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kindOf(req); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+func TestSleepWithoutAClockStillMakesTimePass(t *testing.T) {
+	var slept []time.Duration
+	o := Options{Clock: Clock{Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}}
+	s := &script{steps: []func(*http.Request) (*http.Response, error){status(429, "Retry-After", "30"), status(200)}}
+	if resp, err := send(t, s, o, newRequest(t, t.Context(), http.MethodGet, "")); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("got %v, %v", resp, err)
+	}
+	if d := cmp.Diff([]time.Duration{30 * time.Second}, slept); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -19,16 +19,6 @@ type Challenge struct {
 // Param is a parameter of a challenge, unquoted.
 type Param struct{ Name, Value string }
 
-// Param returns a parameter's value, "" when it is absent.
-func (c Challenge) Param(name string) string {
-	for _, p := range c.Params {
-		if p.Name == name {
-			return p.Value
-		}
-	}
-	return ""
-}
-
 // String is the canonical spelling: every value quoted.
 func (c Challenge) String() string {
 	parts := make([]string, len(c.Params))
