@@ -87,6 +87,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("BIN", bin)
 	// The folder of the test's own commands is first in PATH.
 	own, rest, _ := strings.Cut(env.Getenv("PATH"), string(filepath.ListSeparator))
+	env.Setenv("MANIFOLD", filepath.Join(own, "manifold")) // for scripts that change PATH
 	env.Setenv("PATH", strings.Join([]string{own, bin, rest, "/usr/sbin", "/sbin"}, string(filepath.ListSeparator)))
 	env.Values[kitKey{}] = &kit{
 		TB:         env.T().(testing.TB),
