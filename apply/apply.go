@@ -13,7 +13,8 @@
 // refuses a plan that does not validate.
 //
 // Read apply.go first, then steps.go (what each step does), tags.go (moving,
-// restoring, lost races) and schedule.go (what runs when).
+// lost races), restore.go, litter.go (what a failed run leaves), world.go (what
+// a saved plan is checked against) and schedule.go (what runs when).
 package apply
 
 import (
@@ -43,6 +44,8 @@ type Writer interface {
 type Reader interface {
 	// Manifest returns what a tag or digest names.
 	Manifest(ctx context.Context, identifier string) (oci.Blob, error)
+	// StatBlob reports whether a blob is there.
+	StatBlob(ctx context.Context, d oci.Descriptor) (bool, error)
 }
 
 // Repository is one repository, read and written.
@@ -69,10 +72,26 @@ type Options struct {
 	// Lag bounds how long content that a registry has acknowledged may stay
 	// invisible, or a tag keep its old digest; 30 s when zero.
 	Lag time.Duration
+	// Again says that an earlier run may have done a part of the plan: content
+	// is asked for before it is sent, and tags before they move.
+	Again bool
+	// Journal is told of each step; nil keeps none.
+	Journal Journal
+	// Cleaner removes what a failed run has written; nil only lists it.
+	Cleaner func(ref.Reference) Cleaner
 	// Sleep waits; nil waits for real. It returns early with the context's
 	// error.
 	Sleep  func(context.Context, time.Duration) error
 	Report report.Sink
+}
+
+// Journal is a record that outlives the process. It keeps its own faults to
+// itself: a run goes on without it.
+type Journal interface {
+	// Begin notes a step before it changes what others see.
+	Begin(step string)
+	// Done notes a step that is done.
+	Done(step string)
 }
 
 // Fate says what became of a tag.
@@ -111,12 +130,22 @@ type Result struct {
 	Written []Written
 	// PutBack are children that vanished when a tag moved and were sent again.
 	PutBack []digest.Digest
+	// Removed are manifests of Written that a failed run has taken away again;
+	// Left are those that it could not or must not, with the reason.
+	Removed []Written
+	Left    []Left
 }
 
 // Written is a manifest that a run has put.
 type Written struct {
 	Repository ref.Reference
 	Digest     digest.Digest
+}
+
+// Left is a manifest that a failed run leaves behind.
+type Left struct {
+	Written
+	Reason string
 }
 
 // StepError reports the step at which a run ended.
@@ -141,10 +170,17 @@ type RaceError struct {
 	Tag             ref.Reference
 	Want, Got       digest.Digest
 	PreviousIfKnown digest.Digest
+	// Other tells what the other writer has put there, as far as it says so
+	// itself; empty when it does not.
+	Other string
 }
 
 func (e *RaceError) Error() string {
-	return fmt.Sprintf("%s: another writer moved the tag: it names %s, this run had put %s", e.Tag, e.Got, e.Want)
+	s := fmt.Sprintf("%s: another writer moved the tag: it names %s, this run had put %s", e.Tag, e.Got, e.Want)
+	if e.Other != "" {
+		s += "; what is there now is " + e.Other
+	}
+	return s
 }
 
 // InvisibleError reports content that a registry acknowledged and then did not
@@ -161,8 +197,9 @@ func (e *InvisibleError) Error() string {
 func (e *InvisibleError) Unwrap() error { return e.Err }
 
 // Run carries out p. The result tells what happened also when there is an
-// error; a [*StepError] names the step, and wraps a [*RaceError], an
-// [*InvisibleError], an [*oci.MismatchError] or what the registry answered.
+// error; a [*StepError] names the step, and wraps a [*RaceError], a
+// [*plan.PreconditionError], an [*InvisibleError], an [*oci.MismatchError] or
+// what the registry answered.
 func Run(ctx context.Context, p plan.Plan, o Options) (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
@@ -171,6 +208,9 @@ func Run(ctx context.Context, p plan.Plan, o Options) (Result, error) {
 	err := r.schedule(ctx)
 	if err != nil && r.halfway() {
 		r.restore(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		r.cleanUp(ctx, err)
 	}
 	return r.finish(), err
 }
@@ -182,7 +222,10 @@ func newRun(p plan.Plan, o Options) *run {
 	if o.Sleep == nil {
 		o.Sleep = sleep
 	}
-	r := &run{plan: p, o: o}
+	if o.Journal == nil {
+		o.Journal = noJournal{}
+	}
+	r := &run{plan: p, o: o, fresh: map[content]bool{}, seen: map[content]bool{}}
 	for _, s := range p.TagMoves() {
 		r.tags = append(r.tags, TagResult{
 			Reference: target(s.Target).WithTag(s.Tag), Digest: s.Digest, Previous: s.Previous, Fate: Untried,
@@ -198,3 +241,9 @@ func (r *run) finish() Result {
 	out.Tags = slices.Clone(r.tags)
 	return out
 }
+
+// noJournal is nobody's memory.
+type noJournal struct{}
+
+func (noJournal) Begin(string) {}
+func (noJournal) Done(string)  {}

@@ -120,6 +120,13 @@ func (r fakeRepo) Manifest(_ context.Context, id string) (oci.Blob, error) {
 	return b, nil
 }
 
+func (r fakeRepo) StatBlob(_ context.Context, d oci.Descriptor) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.blobs[d.Digest]
+	return ok, r.begin("HEAD " + r.name)
+}
+
 func (f *fake) OpenBlob(_ context.Context, d oci.Descriptor) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader("bytes")), nil
 }

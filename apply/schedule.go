@@ -8,6 +8,7 @@ import (
 
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -27,6 +28,32 @@ type run struct {
 	mu     sync.Mutex // guards what follows
 	tags   []TagResult
 	result Result
+	// fresh is content that this run knows not to have been there before; seen
+	// are manifests that it found before it sent them.
+	fresh, seen map[content]bool
+	// settled is how long to wait before a tag with a precondition is confirmed.
+	// It is read when all tags have moved.
+	settled time.Duration
+}
+
+// content is a blob or manifest at a target.
+type content struct {
+	target string
+	digest digest.Digest
+}
+
+func of(s plan.Step) content { return content{target: s.Target, digest: s.Digest} }
+
+func (r *run) note(set map[content]bool, c content) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set[c] = true
+}
+
+func (r *run) noted(set map[content]bool, c content) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return set[c]
 }
 
 // schedule runs every step as soon as the steps it waits for are done. The
@@ -52,6 +79,7 @@ func (r *run) schedule(ctx context.Context) error {
 			if err := r.step(ctx, s); err != nil {
 				return &StepError{Step: s, Err: err}
 			}
+			r.o.Journal.Done(s.ID)
 			close(done[s.ID])
 			return nil
 		})

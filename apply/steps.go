@@ -51,16 +51,29 @@ func (r *run) failed(e report.Event, err error) error {
 func (r *run) copyBlob(ctx context.Context, s plan.Step) error {
 	e := r.event(s, report.Blob, report.Started)
 	r.o.Report.Send(e)
-	d := oci.Descriptor{MediaType: s.MediaType, Digest: s.Digest, Size: s.Size}
-	outcome, err := r.o.Repository(target(s.Target)).CopyBlob(ctx, d, mountable(s), func(ctx context.Context) (io.ReadCloser, error) {
-		return r.openBlob(ctx, s, d)
-	})
+	outcome, err := r.placeBlob(ctx, s)
 	if err != nil {
 		return r.failed(e, err)
+	}
+	if outcome != registry.Present {
+		r.note(r.fresh, of(s))
 	}
 	e.State, e.Bytes = r.countBlob(outcome, s.Size), s.Size
 	r.o.Report.Send(e)
 	return nil
+}
+
+func (r *run) placeBlob(ctx context.Context, s plan.Step) (registry.Outcome, error) {
+	d := oci.Descriptor{MediaType: s.MediaType, Digest: s.Digest, Size: s.Size}
+	repo := r.o.Repository(target(s.Target))
+	if r.o.Again {
+		if there, err := repo.StatBlob(ctx, d); err == nil && there {
+			return registry.Present, nil
+		}
+	}
+	return repo.CopyBlob(ctx, d, mountable(s), func(ctx context.Context) (io.ReadCloser, error) {
+		return r.openBlob(ctx, s, d)
+	})
 }
 
 func (r *run) countBlob(outcome registry.Outcome, size int64) report.State {
@@ -118,6 +131,12 @@ func (r *run) putManifest(ctx context.Context, s plan.Step) error {
 	e := r.event(s, report.Manifest, report.Started)
 	r.o.Report.Send(e)
 	repo := r.o.Repository(target(s.Target))
+	if r.o.Again && r.compare(ctx, s, s.Digest.String()) == nil {
+		r.note(r.seen, of(s))
+		e.State = report.Present
+		r.o.Report.Send(e)
+		return nil
+	}
 	err := r.within(ctx, func(err error) bool { return len(s.After) > 0 && registry.ChildUnknown(err) }, func() error {
 		return repo.PutManifest(ctx, r.manifest(s))
 	})
@@ -133,8 +152,11 @@ func (r *run) putManifest(ctx context.Context, s plan.Step) error {
 }
 
 // readBack fetches a manifest by digest and compares bytes and media type with
-// what the plan holds.
+// what the plan holds. One that was found there instead of sent has been.
 func (r *run) readBack(ctx context.Context, s plan.Step) error {
+	if r.noted(r.seen, of(s)) {
+		return nil
+	}
 	e := r.event(s, report.ReadBack, report.Started)
 	r.o.Report.Send(e)
 	err := r.within(ctx, r.o.Absent, func() error { return r.compare(ctx, s, s.Digest.String()) })

@@ -4,29 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
-	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
-	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 	"github.com/manifold-oci/manifold/report"
 	"github.com/opencontainers/go-digest"
 )
 
-// moveTag writes the tag, by the one PUT that names it.
+// moveTag writes the tag, by the one PUT that names it, if it may.
 func (r *run) moveTag(ctx context.Context, s plan.Step) error {
 	e := r.event(s, report.Tag, report.Started)
 	e.Previous = s.Previous
 	r.o.Report.Send(e)
-	err := r.o.Repository(target(s.Target)).PutTag(ctx, s.Tag, r.manifest(s))
+	right, err := r.mayMove(ctx, s)
 	if err != nil {
-		r.setFate(s, refusal(err))
 		return r.failed(e, err)
 	}
-	r.setFate(s, Moved)
+	if !right {
+		r.o.Journal.Begin(s.ID)
+		defer r.settle(s, time.Now())
+		if err := r.o.Repository(target(s.Target)).PutTag(ctx, s.Tag, r.manifest(s)); err != nil {
+			r.setFate(s, refusal(err), "")
+			return r.failed(e, err)
+		}
+	}
+	r.setFate(s, Moved, "")
 	e.State = report.Done
 	r.o.Report.Send(e)
 	return nil
+}
+
+// leastSettled is longer than a check and a write that nobody disturbs take.
+const leastSettled = 100 * time.Millisecond
+
+// settle notes how long the confirmation of a tag with a precondition has to
+// wait. No registry writes a tag on condition, so another writer may have
+// checked before this run wrote, and write after it. It is seen if it takes no
+// more than twice as long between the two as this run did.
+func (r *run) settle(s plan.Step, checked time.Time) {
+	if !s.Check {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settled = max(r.settled, leastSettled, 2*time.Since(checked))
+}
+
+// mayMove checks the precondition of a move, if it has one. right is true when
+// the tag names what it should already: an earlier run has moved it.
+func (r *run) mayMove(ctx context.Context, s plan.Step) (right bool, _ error) {
+	if !s.Check && !r.o.Again {
+		return false, nil
+	}
+	now, err := r.o.Repository(target(s.Target)).Manifest(ctx, s.Tag)
+	switch {
+	case err != nil && !r.o.Absent(err):
+		return false, err
+	case err == nil && now.Digest == s.Digest:
+		return true, nil
+	case now.Digest == s.Previous:
+		return false, nil
+	}
+	r.setFate(s, Refused, now.Digest)
+	return false, &plan.PreconditionError{Tag: target(s.Target).WithTag(s.Tag), Expected: s.Previous, Found: now.Digest}
 }
 
 // refusal tells an answer of the registry, after which the tag is as it was,
@@ -39,13 +80,14 @@ func refusal(err error) Fate {
 	return Unknown
 }
 
-func (r *run) setFate(s plan.Step, f Fate) {
+// setFate notes what became of a tag, and what it names if that is not ours.
+func (r *run) setFate(s plan.Step, f Fate, found digest.Digest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name := target(s.Target).WithTag(s.Tag)
 	for i := range r.tags {
 		if r.tags[i].Reference == name {
-			r.tags[i].Fate = f
+			r.tags[i].Fate, r.tags[i].Found = f, found
 		}
 	}
 }
@@ -55,11 +97,16 @@ func (r *run) setFate(s plan.Step, f Fate) {
 func (r *run) confirmTag(ctx context.Context, s plan.Step) error {
 	e := r.event(s, report.ReadBack, report.Started)
 	r.o.Report.Send(e)
+	if s.Check {
+		if err := r.o.Sleep(ctx, r.settled); err != nil {
+			return r.failed(e, err)
+		}
+	}
 	repo := r.o.Repository(target(s.Target))
 	err := r.within(ctx, r.lagging, func() error { return r.tagNames(ctx, repo, s) })
 	var race *RaceError
 	if errors.As(err, &race) {
-		r.lost(s, race.Got)
+		r.setFate(s, Lost, race.Got)
 	}
 	if err != nil {
 		return r.failed(e, err)
@@ -89,19 +136,7 @@ func (r *run) tagNames(ctx context.Context, repo Reader, s plan.Step) error {
 	case got.Digest == s.Previous:
 		return &staleError{digest: got.Digest}
 	}
-	return &RaceError{Tag: target(s.Target).WithTag(s.Tag), Want: s.Digest, Got: got.Digest, PreviousIfKnown: s.Previous}
-}
-
-func (r *run) lost(s plan.Step, found digest.Digest) {
-	r.setFate(s, Lost)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := target(s.Target).WithTag(s.Tag)
-	for i := range r.tags {
-		if r.tags[i].Reference == name {
-			r.tags[i].Found = found
-		}
-	}
+	return &RaceError{Tag: target(s.Target).WithTag(s.Tag), Want: s.Digest, Got: got.Digest, PreviousIfKnown: s.Previous, Other: describe(got)}
 }
 
 func (r *run) count(f Fate) int {
@@ -114,59 +149,4 @@ func (r *run) count(f Fate) int {
 		}
 	}
 	return n
-}
-
-// halfway reports that some tags have moved, or may have, and others have not.
-// When all have moved, whatever went wrong came after, and putting the tags back
-// would undo a publish that happened.
-func (r *run) halfway() bool {
-	moved := r.count(Moved) + r.count(Unknown)
-	return moved > 0 && r.count(Refused)+r.count(Untried)+r.count(Unknown) > 0
-}
-
-// restore puts moved tags back to what they named, unless another writer has
-// moved them since. It runs also when the run was interrupted.
-func (r *run) restore(ctx context.Context) {
-	for i := range r.tags {
-		r.mu.Lock()
-		t := r.tags[i]
-		r.mu.Unlock()
-		if t.Fate != Moved && t.Fate != Unknown {
-			continue
-		}
-		fate := r.restoreTag(ctx, t)
-		r.mu.Lock()
-		r.tags[i].Fate = fate
-		r.mu.Unlock()
-	}
-}
-
-func (r *run) restoreTag(ctx context.Context, t TagResult) Fate {
-	repo := r.o.Repository(t.Reference.Repo())
-	e := report.Event{Kind: report.Restore, State: report.Done, Target: t.Reference.String(), Digest: t.Previous, Previous: t.Digest}
-	switch now, err := repo.Manifest(ctx, t.Reference.Tag); {
-	case err == nil && now.Digest == t.Previous, err != nil && t.Previous == "" && r.o.Absent(err):
-		return Refused
-	case err == nil && now.Digest != t.Digest:
-		return Lost
-	}
-	if err := r.writeBack(ctx, repo, t.Reference, t.Previous); err != nil {
-		_ = r.failed(e, err)
-		return Stuck
-	}
-	r.o.Report.Send(e)
-	return Restored
-}
-
-// writeBack names the previous content again, or removes a tag that was not
-// there.
-func (r *run) writeBack(ctx context.Context, w Writer, name ref.Reference, previous digest.Digest) error {
-	if previous == "" {
-		return w.DeleteTag(ctx, name.Tag)
-	}
-	b, ok := r.plan.Manifest(previous)
-	if !ok {
-		return &oci.MismatchError{What: "previous content", Want: previous.String(), Got: "not in the plan"}
-	}
-	return w.PutTag(ctx, name.Tag, b)
 }

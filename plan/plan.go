@@ -26,6 +26,9 @@ type Plan struct {
 	Version int `json:"version"`
 	// Verb is the command that asked: "build", "create".
 	Verb string `json:"verb"`
+	// Targets are the references to publish under, as they were asked for, also
+	// those that need no step.
+	Targets []string `json:"targets,omitempty"`
 	// Root is what every tag names in the end: the index.
 	Root oci.Descriptor `json:"root"`
 	// Manifests are the bytes that steps send and read back, Root's among them.
@@ -89,8 +92,12 @@ type Step struct {
 	// Tag is the tag to move or to confirm.
 	Tag string `json:"tag,omitempty"`
 	// Previous is what the tag named when the plan was made, empty for nothing.
-	// A tag that no longer names it when its turn comes is a lost race.
+	// A tag that names neither it nor Digest after the move is a lost race.
 	Previous digest.Digest `json:"previous,omitempty"`
+	// Check is the precondition of a move: the tag is read once more just before
+	// it is written, and left alone unless it still names Previous. On a
+	// confirmation it leaves time for another writer to be seen.
+	Check bool `json:"check,omitempty"`
 	// After are the IDs of the steps that must be done first.
 	After []string `json:"after,omitempty"`
 }
@@ -176,7 +183,7 @@ func (s Step) validate(earlier map[string]bool, have map[digest.Digest]bool) err
 type Cost struct {
 	// Requests is the number when every answer is the expected one, without
 	// those for authentication: two for a blob that is uploaded, one for one
-	// that is mounted, one for every other step.
+	// that is mounted, one for every other step, and one for each precondition.
 	Requests int `json:"requests"`
 	// Bytes is the content sent at the most: blobs that turn out to be there
 	// already are counted.
@@ -199,6 +206,9 @@ func (p Plan) Cost() Cost {
 		case MoveTag:
 			c.Tags++
 			c.Bytes += s.Size
+			if s.Check {
+				c.Requests++ // the look before it
+			}
 		}
 	}
 	return c

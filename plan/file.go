@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/opencontainers/go-digest"
+)
+
+// maxFile bounds what is read of a plan in bytes: a thousand manifests of the
+// largest size that registries take would not fit, real plans are a few
+// kilobytes per platform.
+const maxFile = 256 << 20
+
+// Write writes the plan as one JSON document that [Read] reads back.
+func (p Plan) Write(w io.Writer) error {
+	return json.MarshalWrite(w, p, jsontext.WithIndent("  "), json.Deterministic(true))
+}
+
+// Read reads one plan, strictly: a member that this version does not know is an
+// error, since it may be a precondition. The plan has been validated; errors of
+// that are [*Error].
+func Read(r io.Reader) (Plan, error) {
+	var p Plan
+	limited := &io.LimitedReader{R: r, N: maxFile + 1}
+	err := json.UnmarshalRead(limited, &p, json.RejectUnknownMembers(true))
+	switch {
+	case limited.N <= 0:
+		return Plan{}, fmt.Errorf("plan: larger than %d bytes", int64(maxFile))
+	case err != nil:
+		return Plan{}, fmt.Errorf("plan: %w", err)
+	}
+	return p, p.Validate()
+}
+
+// Key names what the plan publishes and where to, whatever the targets hold
+// when it is made: plans for the same index under the same references have the
+// same key.
+func (p Plan) Key() digest.Digest {
+	targets := slices.Clone(p.Targets)
+	slices.Sort(targets)
+	return digest.FromString(p.Root.Digest.String() + "\n" + strings.Join(targets, "\n"))
+}
