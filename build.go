@@ -3,6 +3,7 @@ package manifold
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/build"
@@ -10,6 +11,7 @@ import (
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
+	"github.com/opencontainers/go-digest"
 )
 
 // BuildOptions say what is built where, and where the index goes.
@@ -62,6 +64,7 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 	}
 	built.Index = content.Root
 	built.Plan, built.Receipt, err = m.publish(ctx, "build", content, o.Targets, places, false)
+	built.Receipt.Blobs.relayed(images)
 	for _, img := range images {
 		built.Receipt.built(img.Manifest.Digest, img.Node, img.Duration)
 		for _, d := range img.Leftovers {
@@ -85,6 +88,12 @@ func results(images []build.Image, targets []ref.Reference) ([]index.Image, []pu
 			places[place] = img.Content
 		}
 		m := publish.Manifest{Blob: img.Manifest, BlobsAt: []string{place}}
+		own := publish.Manifest{BlobsAt: m.BlobsAt}
+		if len(img.Relayed) > 0 {
+			own.BlobsAt = append(own.BlobsAt, repos[0])
+			own.Held = map[string][]digest.Digest{repos[0]: digests(img.Relayed)}
+			m.BlobsAt, m.Held = own.BlobsAt, own.Held
+		}
 		switch {
 		case img.Pushed:
 			m.At, m.BlobsAt, m.Seen = repos, nil, repos
@@ -94,7 +103,8 @@ func results(images []build.Image, targets []ref.Reference) ([]index.Image, []pu
 		}
 		manifests = append(manifests, m)
 		for _, a := range img.Attestations {
-			manifests = append(manifests, publish.Manifest{Blob: a, BlobsAt: []string{place}})
+			own.Blob = a
+			manifests = append(manifests, own)
 		}
 		platform := img.Platform
 		d := img.Manifest.Descriptor
@@ -102,6 +112,14 @@ func results(images []build.Image, targets []ref.Reference) ([]index.Image, []pu
 		entries = append(entries, index.Image{Entry: oci.Entry{Descriptor: d}, Source: img.Node, Attestations: img.AttestationEntries})
 	}
 	return entries, manifests, places
+}
+
+func digests(blobs []build.Relayed) []digest.Digest {
+	out := make([]digest.Digest, len(blobs))
+	for i, b := range blobs {
+		out[i] = b.Digest
+	}
+	return out
 }
 
 // pushed names what nodes have pushed of a build that failed.
@@ -129,4 +147,12 @@ func repositories(refs []ref.Reference) []string {
 		}
 	}
 	return out
+}
+
+// BeginBlob asks a repository for a blob that is to be streamed into it; see
+// [registry.Repository.BeginBlob]. A nil function says that it is there. Nodes
+// that do not push use it.
+func (m *Manifold) BeginBlob(ctx context.Context, repo ref.Reference, d oci.Descriptor) (send func(context.Context, io.Reader) error, err error) {
+	_, send, err = m.reg.Repository(repo).BeginBlob(ctx, d, nil)
+	return send, err
 }

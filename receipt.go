@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/publish"
@@ -163,6 +164,24 @@ func (r *Receipt) built(d digest.Digest, node string, took time.Duration) {
 	for i := range r.Platforms {
 		if r.Platforms[i].Digest == d {
 			r.Platforms[i].Node, r.Platforms[i].Seconds = node, took.Seconds()
+		}
+	}
+}
+
+// relayed counts what passed through the client while it was built.
+func (b *BlobReceipt) relayed(images []build.Image) {
+	seen := map[digest.Digest]bool{}
+	for _, img := range images {
+		for _, r := range img.Relayed {
+			switch {
+			case seen[r.Digest]:
+			case r.Present:
+				b.Present++
+			default:
+				b.Uploaded++
+				b.Bytes += r.Size
+			}
+			seen[r.Digest] = true
 		}
 	}
 }

@@ -73,6 +73,9 @@ type Image struct {
 	// Content opens the blobs that the node did not push: statements of
 	// attestations, and everything if Pushed is false. Nil if there are none.
 	Content Content
+	// Relayed are blobs of the image and its attestations that have passed
+	// through the client into the first repository; Content does not have them.
+	Relayed []Relayed
 	// Response is what the exporter answered (containerimage.digest,
 	// buildx.build.ref, buildx.build.provenance, ...).
 	Response map[string]string
@@ -81,6 +84,15 @@ type Image struct {
 	// Leftovers are manifests that the node pushed and that the result does
 	// not use.
 	Leftovers []digest.Digest
+}
+
+// Relayed is a blob that is in a registry before anything points at it.
+type Relayed struct {
+	Digest digest.Digest
+	// Size in bytes.
+	Size int64
+	// Present: it was there already, and was not sent.
+	Present bool
 }
 
 // Content opens blobs by descriptor. An error that is fs.ErrNotExist says

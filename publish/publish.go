@@ -50,6 +50,9 @@ type Manifest struct {
 	At []string
 	// BlobsAt are the places that hold its blobs when these differ from At.
 	BlobsAt []string
+	// Held are blobs, by repository with host, that this run has put there or
+	// found there: they need no step.
+	Held map[string][]digest.Digest
 	// Seen are the places of At where this run has read these very bytes, so
 	// that they need not be read back there before the tags move.
 	Seen []string

@@ -128,6 +128,9 @@ func (w *writer) blobs(i int, m Manifest, known map[digest.Digest]string) ([]str
 		if len(d.URLs) > 0 && strings.Contains(d.MediaType, "nondistributable") || strings.Contains(d.MediaType, ".foreign.") {
 			continue // lives at its URLs, registries neither ask for it nor may hold it
 		}
+		if slices.Contains(m.Held[w.targets[i].repo.Name()], d.Digest) {
+			continue
+		}
 		id, ok := known[d.Digest]
 		if !ok {
 			s := w.step(i, plan.CopyBlob, d)

@@ -183,6 +183,13 @@ func ChildUnknown(err error) bool {
 		e.Has("MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN")
 }
 
+// Passing reports whether the same request may succeed later: the connection
+// broke off, or the host is overloaded or failed.
+func Passing(err error) bool {
+	var e *Error
+	return unknownOutcome(err) || errors.As(err, &e) && e.Status == http.StatusTooManyRequests
+}
+
 // unknownOutcome reports whether nobody knows if a request was carried out.
 func unknownOutcome(err error) bool {
 	var e *Error

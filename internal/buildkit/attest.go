@@ -123,7 +123,7 @@ func split(root digest.Digest, index oci.Index) (oci.Descriptor, []oci.Entry, er
 }
 
 func readImage(s *Store, d oci.Descriptor) (received, error) {
-	if _, held := s.present[d.Digest]; held {
+	if s.isPresent(d.Digest) {
 		return received{image: oci.Blob{Descriptor: d}}, nil
 	}
 	b, err := s.manifest(d)

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/buildx/util/progress"
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/report"
 	"github.com/moby/buildkit/client"
 )
 
@@ -38,13 +39,26 @@ func (e *DriverError) Error() string {
 	return fmt.Sprintf("node %s, %s driver: %s", e.Node, e.Driver, e.Reason)
 }
 
-// Build returns the nodes as ports that build what spec asks for and show
-// their progress on w. Nodes push by digest and reg reads back what they
-// pushed; with a nil reg, or no name to publish, nothing is pushed and
-// everything comes through the client.
-func (n *Nodes) Build(spec *Spec, reg Registry, w progress.Writer) []build.Node {
-	if w == nil {
-		w = silent{}
+// BuildOptions say what nodes do with what they build. The zero value pushes
+// nothing: everything comes through the client and is kept until Close.
+type BuildOptions struct {
+	// Registry is where images go when the spec has names to publish.
+	Registry Registry
+	// Relay keeps nodes from pushing: what they make passes through the client,
+	// and is neither kept nor asked for where the registry has it. Nodes that
+	// cannot push by digest, Docker Engines, are relayed in any case.
+	Relay bool
+	// Progress shows the builds; nil shows nothing.
+	Progress progress.Writer
+	// Report gets what is relayed.
+	Report report.Sink
+}
+
+// Build returns the nodes as ports that build what spec asks for. Nodes push
+// by digest, and what they pushed is read back.
+func (n *Nodes) Build(spec *Spec, o BuildOptions) []build.Node {
+	if o.Progress == nil {
+		o.Progress = silent{}
 	}
 	if n.options.NoDefaultAttestations {
 		spec = spec.withoutDefaultAttestations()
@@ -52,11 +66,22 @@ func (n *Nodes) Build(spec *Spec, reg Registry, w progress.Writer) []build.Node 
 	inputs := &stdin{dir: n.options.TempDir}
 	n.onClose(inputs.Close)
 	warnSplitCache(spec, n.options.Report)
+	relay := o.relay(spec)
 	out := make([]build.Node, len(n.machines))
 	for i, m := range n.machines {
-		out[i] = &port{nodes: n, machine: m, spec: spec, registry: reg, progress: w, stdin: inputs}
+		out[i] = &port{nodes: n, machine: m, spec: spec, o: o, relays: relay, progress: o.Progress, stdin: inputs}
 	}
 	return out
+}
+
+// relay is what images pass through to the first repository, nil when there is
+// none. Further repositories get theirs from that one.
+func (o BuildOptions) relay(spec *Spec) *relay {
+	repos, err := repositories(spec.Names)
+	if o.Registry == nil || len(repos) == 0 || err != nil {
+		return nil
+	}
+	return newRelay(repos[0], o.Registry, o.Report)
 }
 
 // port is a machine with one build to do; it satisfies build.Node.
@@ -64,7 +89,8 @@ type port struct {
 	nodes    *Nodes
 	machine  *machine
 	spec     *Spec
-	registry Registry
+	o        BuildOptions
+	relays   *relay
 	progress progress.Writer
 	stdin    *stdin
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/registry"
 )
 
 // Build builds each platform as a target of its own. A node that can push by
@@ -28,21 +29,21 @@ func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, err
 	if err := checkSpec(p.spec); err != nil {
 		return nil, p.fault(nil, err)
 	}
-	relay, err := p.relays(ctx)
+	relayed, err := p.mustRelay(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if relay {
+	if relayed {
 		return p.relay(ctx, platforms, req.KeepGoing)
 	}
 	return p.direct(ctx, platforms, req.KeepGoing)
 }
 
-// relays reports whether images come through the client.
-func (p *port) relays(ctx context.Context) (bool, error) {
+// mustRelay reports whether images come through the client.
+func (p *port) mustRelay(ctx context.Context) (bool, error) {
 	handle := p.machine.Driver
 	if !handle.IsMobyDriver() {
-		return p.registry == nil || len(p.spec.Names) == 0, nil
+		return p.o.Relay || p.relays == nil, nil
 	}
 	features, err := handle.Features(ctx)
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *port) pushed(ctx context.Context, r result, repos []ref.Reference) (bui
 	if !oci.IsImageManifest(d.MediaType) {
 		return im, &ExportError{Digest: d.Digest, Reason: "the frontend made a " + d.MediaType + " where one image was asked for"}
 	}
-	if im.Manifest, err = readBack(ctx, p.registry, repos, d); err != nil {
+	if im.Manifest, err = readBack(ctx, p.o.Registry, repos, d); err != nil {
 		im.Manifest.Descriptor = d
 		return im, err
 	}
@@ -182,9 +183,10 @@ func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bo
 	var targets []target
 	for _, pl := range platforms {
 		s := p.store()
+		s.relay = p.relays
 		targets = append(targets, target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)})
 	}
-	results, err := p.solve(ctx, targets, "", keepGoing)
+	results, err := p.export(ctx, targets, keepGoing)
 	var images []build.Image
 	errs := []error{err}
 	for _, r := range results {
@@ -196,6 +198,34 @@ func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bo
 		images = append(images, im)
 	}
 	return images, joined(errs)
+}
+
+// export solves, and again when a registry failed in a way that may pass while
+// bytes went through: the node has all steps in its cache, and the stores say
+// what has arrived.
+func (p *port) export(ctx context.Context, targets []target, keepGoing bool) ([]result, error) {
+	for n := 1; ; n++ {
+		results, err := p.solve(ctx, targets, "", keepGoing)
+		cause := relayFailure(targets)
+		if err == nil || cause == nil || context.Cause(ctx) != nil {
+			return results, err
+		}
+		if n == relayAttempts || !registry.Passing(cause) {
+			return results, p.fault(nil, cause)
+		}
+		p.nodes.options.Report.Warn(p.relays.repo.Name(), fmt.Sprintf("%v; node %s is asked again", cause, p.Name()))
+	}
+}
+
+// relayFailure is what a registry said to one of the exports.
+func relayFailure(targets []target) error {
+	var first error
+	for _, t := range targets {
+		if err := t.store.takeFailure(); first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 func (p *port) relayed(r result) (build.Image, error) {
@@ -213,7 +243,7 @@ func (p *port) relayed(r result) (build.Image, error) {
 	}
 	im := p.image(r)
 	im.Manifest, im.Config, im.Content = got.image, m.Config.Digest, r.store
-	im.Attestations, im.AttestationEntries = got.attestations, got.entries
+	im.Attestations, im.AttestationEntries, im.Relayed = got.attestations, got.entries, r.store.inRegistry()
 	return im, r.store.complete(m)
 }
 

@@ -160,6 +160,10 @@ func (c *countedRegistry) FetchManifest(ctx context.Context, repo ref.Reference,
 	return oci.Blob{Descriptor: d, Bytes: b}, nil
 }
 
+func (c *countedRegistry) BeginBlob(context.Context, ref.Reference, oci.Descriptor) (func(context.Context, io.Reader) error, error) {
+	return nil, errors.New("nothing is to be relayed")
+}
+
 // pair is two nodes, opened the way --node opens them.
 func openPair(t *testing.T) *Nodes {
 	t.Helper()
@@ -243,7 +247,12 @@ func newSpec(t *testing.T, dir string, ps []oci.Platform, names ...string) *Spec
 
 func run(t *testing.T, n *Nodes, spec *Spec, reg Registry) []build.Image {
 	t.Helper()
-	images, err := build.Run(t.Context(), n.Build(spec, reg, nil), build.Options{Platforms: spec.Platforms})
+	return runWith(t, n, spec, BuildOptions{Registry: reg})
+}
+
+func runWith(t *testing.T, n *Nodes, spec *Spec, o BuildOptions) []build.Image {
+	t.Helper()
+	images, err := build.Run(t.Context(), n.Build(spec, o), build.Options{Platforms: spec.Platforms})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +435,7 @@ func TestBuildThatDoesNotRepeatItselfUsesTheAttestedImage(t *testing.T) {
 	reg := startRegistry(t)
 	n := openPair(t)
 	spec := newSpec(t, buildContext(t, copyFile, 2<<20), parsePlatforms(t, "linux/amd64"), reg.host+"/d/app:1")
-	p := n.Build(spec, reg, nil)[0].(*port)
+	p := n.Build(spec, BuildOptions{Registry: reg})[0].(*port)
 	first := pushOptions(spec, spec.Platforms[0], []string{reg.host + "/d/app"})
 	results, err := p.solve(t.Context(), []target{{platform: spec.Platforms[0], options: first}}, "", false)
 	if err != nil {
@@ -503,7 +512,7 @@ func TestFailureNamesItsPlatformAndMovesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := newSpec(t, dir, parsePlatforms(t, "linux/amd64", "linux/arm64"), reg.host+"/d/app:1")
-	images, err := build.Run(t.Context(), n.Build(spec, reg, nil), build.Options{Platforms: spec.Platforms})
+	images, err := build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: reg}), build.Options{Platforms: spec.Platforms})
 	var failed *build.NodeError
 	if !errors.As(err, &failed) || failed.Platform == nil || failed.Platform.Architecture != "arm64" {
 		t.Fatalf("error %v", err)
@@ -549,7 +558,7 @@ func TestSeveralPlatformsOnOneNode(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file-s390x"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	images, err = build.Run(t.Context(), n.Build(spec, reg, nil), build.Options{Platforms: f.Platforms, KeepGoing: true})
+	images, err = build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: reg}), build.Options{Platforms: f.Platforms, KeepGoing: true})
 	if err == nil || !strings.Contains(err.Error(), "file-amd64") || !strings.Contains(err.Error(), "file-arm") {
 		t.Errorf("error %v", err)
 	}
@@ -606,7 +615,7 @@ func TestCancellationStopsTheBuildOnTheNode(t *testing.T) {
 		<-asked
 		cancel(stop)
 	}()
-	if _, err := build.Run(ctx, n.Build(spec, nil, nil), build.Options{Platforms: spec.Platforms}); !errors.Is(err, stop) {
+	if _, err := build.Run(ctx, n.Build(spec, BuildOptions{}), build.Options{Platforms: spec.Platforms}); !errors.Is(err, stop) {
 		t.Errorf("error %v", err)
 	}
 	<-gone
@@ -621,7 +630,7 @@ func TestNodeThatDiesIsNamed(t *testing.T) {
 		<-asked
 		kill()
 	}()
-	_, err := build.Run(t.Context(), n.Build(spec, nil, nil), build.Options{Platforms: spec.Platforms})
+	_, err := build.Run(t.Context(), n.Build(spec, BuildOptions{}), build.Options{Platforms: spec.Platforms})
 	var failed *build.NodeError
 	if !errors.As(err, &failed) || failed.Node != endpoint || failed.Platform == nil {
 		t.Errorf("error %v", err)
@@ -634,7 +643,7 @@ func TestFailureOnOneNodeStopsTheOthers(t *testing.T) {
 	dir := buildContext(t, "FROM scratch AS base-amd64\nADD "+url+"/file /file\n"+
 		"FROM scratch AS base-arm64\nCOPY missing /file\nFROM base-$TARGETARCH\n", 1)
 	spec := newSpec(t, dir, parsePlatforms(t, "linux/amd64", "linux/arm64"), "registry.test/d/app:1")
-	_, err := build.Run(t.Context(), n.Build(spec, nil, nil), build.Options{Platforms: spec.Platforms})
+	_, err := build.Run(t.Context(), n.Build(spec, BuildOptions{}), build.Options{Platforms: spec.Platforms})
 	var failed *build.NodeError
 	if !errors.As(err, &failed) || failed.Platform == nil || failed.Platform.Architecture != "arm64" {
 		t.Errorf("error %v", err)
@@ -648,7 +657,7 @@ func TestSilentNodeIsNamedWithTheTimeWaited(t *testing.T) {
 	}
 	n := openNodes(t, NodeOptions{Nodes: []NodeFlag{f}, Timeout: 10 * time.Millisecond})
 	spec := newSpec(t, t.TempDir(), f.Platforms, "registry.test/d/app:1")
-	_, err = build.Run(t.Context(), n.Build(spec, nil, nil), build.Options{Platforms: f.Platforms})
+	_, err = build.Run(t.Context(), n.Build(spec, BuildOptions{}), build.Options{Platforms: f.Platforms})
 	var silent *build.UnreachableError
 	if !errors.As(err, &silent) || silent.Endpoint != f.Endpoint || silent.Waited <= 0 {
 		t.Fatalf("error %v", err)

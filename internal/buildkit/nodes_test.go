@@ -53,7 +53,7 @@ func TestEngineThatCannotHandOverIsRefusedWithTheReason(t *testing.T) {
 	reg := startRegistry(t)
 	n := openEngine(t, false)
 	spec := newSpec(t, buildContext(t, copyFile, 64), parsePlatforms(t, "linux/amd64"), reg.host+"/d/app:1")
-	_, err := build.Run(t.Context(), n.Build(spec, reg, nil), build.Options{Platforms: spec.Platforms})
+	_, err := build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: reg}), build.Options{Platforms: spec.Platforms})
 	var refused *DriverError
 	if !errors.As(err, &refused) || refused.Driver != "remote" || refused.Reason == "" {
 		t.Errorf("error %v", err)
@@ -107,7 +107,7 @@ func TestNodesAreThoseOfTheUser(t *testing.T) {
 			return
 		}
 		var got []node
-		for _, b := range n.Build(&Spec{}, nil, nil) {
+		for _, b := range n.Build(&Spec{}, BuildOptions{}) {
 			got = append(got, node{b.Name(), b.Endpoint(), len(b.Declared())})
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -153,14 +153,14 @@ func TestNodeListsItsOwnPlatformsWhenNoneWereGiven(t *testing.T) {
 	}
 	n := openNodes(t, NodeOptions{Nodes: []NodeFlag{f}})
 	spec := newSpec(t, buildContext(t, copyFile, 64), nil, reg.host+"/d/app:1")
-	images, err := build.Run(t.Context(), n.Build(spec, reg, nil), build.Options{})
+	images, err := build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: reg}), build.Options{})
 	if err != nil || len(images) != 1 || images[0].Platform.Architecture != "riscv64" {
 		t.Fatalf("%+v, %v", images, err)
 	}
 	if p := images[0].Manifest.Platform; p == nil || p.Architecture != "riscv64" {
 		t.Errorf("manifest is for %v", p)
 	}
-	_, err = build.Run(t.Context(), n.Build(spec, reg, nil), build.Options{Platforms: parsePlatforms(t, "linux/s390x")})
+	_, err = build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: reg}), build.Options{Platforms: parsePlatforms(t, "linux/s390x")})
 	var none *build.NoNodeError
 	if !errors.As(err, &none) || len(none.Nodes[f.Endpoint]) == 0 {
 		t.Errorf("error %v", err)

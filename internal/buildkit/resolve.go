@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/go-json-experiment/json"
 	"github.com/manifold-oci/manifold/oci"
@@ -67,11 +68,15 @@ func repositories(tags []string) ([]ref.Reference, error) {
 	return out, nil
 }
 
-// Registry reads manifests back from where the nodes push to.
+// Registry is where the images of a build go.
 type Registry interface {
 	// FetchManifest reads the manifest d from a repository, its bytes checked
 	// against digest and size.
 	FetchManifest(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error)
+	// BeginBlob asks a repository for a blob. A nil function says that it is
+	// there. Else the function sends the bytes, which come once; it must be
+	// called, and a body that ends in an error gives the upload up.
+	BeginBlob(ctx context.Context, repo ref.Reference, d oci.Descriptor) (send func(context.Context, io.Reader) error, err error)
 }
 
 // readBack reads a pushed manifest from every repository it was pushed to.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/errdefs"
+	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
 )
@@ -35,16 +36,20 @@ const (
 // one without an announced digest is refused. Small blobs stay in memory, larger ones go to files that Close
 // removes. A write that is closed before it was committed leaves nothing.
 //
+// With a relay, large blobs are sent on while they arrive and are not kept.
+//
 // It is safe for concurrent use.
 type Store struct {
-	dir     string // of the spool files; empty for the system's
-	present map[digest.Digest]int64
+	dir   string // of the spool files; empty for the system's
+	relay *relay // nil to keep everything
 
 	mu       sync.Mutex
+	present  map[digest.Digest]int64
 	blobs    map[digest.Digest]storedBlob
-	writers  map[string]*storeWriter
+	writers  map[string]content.Writer
 	inMemory int64
 	closed   bool
+	failure  error // of the relay, the first
 }
 
 // storedBlob is content in memory, or in the file at path.
@@ -64,7 +69,7 @@ func NewStore(dir string, present ...oci.Descriptor) *Store {
 		dir:     dir,
 		present: map[digest.Digest]int64{},
 		blobs:   map[digest.Digest]storedBlob{},
-		writers: map[string]*storeWriter{},
+		writers: map[string]content.Writer{},
 	}
 	for _, d := range present {
 		s.present[d.Digest] = d.Size
@@ -132,6 +137,22 @@ func (s *Store) blob(d digest.Digest) (storedBlob, error) {
 		return storedBlob{}, fmt.Errorf("content %s: %w", d, errdefs.ErrNotFound)
 	}
 	return b, nil
+}
+
+// isPresent reports whether the registry holds a digest.
+func (s *Store) isPresent(d digest.Digest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.present[d]
+	return ok
+}
+
+// inRegistry lists what the relay has brought there for this store.
+func (s *Store) inRegistry() []build.Relayed {
+	s.mu.Lock()
+	digests := slices.Collect(maps.Keys(s.present))
+	s.mu.Unlock()
+	return s.relay.of(digests)
 }
 
 // has reports whether a digest needs no bytes; the caller holds the lock.

@@ -19,12 +19,18 @@ import (
 // Writer starts to receive a blob. It answers errdefs.ErrAlreadyExists for
 // content that needs no bytes and errdefs.ErrUnavailable while the same ref
 // is being written.
-func (s *Store) Writer(_ context.Context, opts ...content.WriterOpt) (content.Writer, error) {
+func (s *Store) Writer(ctx context.Context, opts ...content.WriterOpt) (content.Writer, error) {
 	var o content.WriterOpts
 	for _, opt := range opts {
 		if err := opt(&o); err != nil {
 			return nil, err
 		}
+	}
+	if s.relay.takes(o) {
+		if err := s.admitted(o); err != nil {
+			return nil, err
+		}
+		return s.relayed(ctx, o)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,6 +41,12 @@ func (s *Store) Writer(_ context.Context, opts ...content.WriterOpt) (content.Wr
 	w.reset()
 	s.writers[o.Ref] = w
 	return w, nil
+}
+
+func (s *Store) admitted(o content.WriterOpts) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.admit(o)
 }
 
 // admit decides whether a write may begin; the caller holds the lock.

@@ -20,6 +20,7 @@ type buildOptions struct {
 	nodes          []string
 	nodeTimeout    time.Duration
 	allowEmulation bool
+	relay          bool
 	buildkitd      string
 	json           bool
 }
@@ -51,6 +52,7 @@ runs.`,
 	f.StringArrayVar(&o.nodes, "node", nil, "Node to build on, `PLATFORM[,PLATFORM]=ENDPOINT`; endpoints are unix://, tcp://, ssh://, docker-container:// and kube-pod://")
 	f.DurationVar(&o.nodeTimeout, "node-timeout", 20*time.Second, "How long a node may take to answer")
 	f.BoolVar(&o.allowEmulation, "allow-emulation", false, "Build a platform that no node lists all the same")
+	f.BoolVar(&o.relay, "relay", false, "Nodes push nothing; what they make passes through here, and what the registry has is skipped")
 	f.StringVar(&o.buildkitd, "buildkitd", "", "`Path` of the buildkitd to start when there is no other node")
 	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
 	o.registryFlags.add(f)
@@ -126,7 +128,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 	}
 	m := o.registryFlags.library(h, p.Sink())
 	defer m.Close()
-	opts.Nodes = nodes.Build(spec, m, p.Writer())
+	opts.Nodes = nodes.Build(spec, buildkit.BuildOptions{Registry: m, Relay: o.relay, Progress: p.Writer(), Report: p.Sink()})
 	err = c.PlainOutputs(ctx, spec, nodes, p.Writer())
 	var built manifold.Built
 	if err == nil {
