@@ -16,6 +16,7 @@ import (
 
 // BuildOptions say what is built where, and where the index goes.
 type BuildOptions struct {
+	PublishOptions
 	// Nodes are the places to build on.
 	Nodes []build.Node
 	// Platforms to build; empty builds the first node's own.
@@ -63,7 +64,9 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 		return built, err
 	}
 	built.Index = content.Root
-	built.Plan, built.Receipt, err = m.publish(ctx, "build", content, o.Targets, places, false)
+	built.Plan, built.Receipt, err = m.run(ctx, publication{
+		PublishOptions: o.PublishOptions, verb: "build", content: content, targets: o.Targets, places: places,
+	})
 	built.Receipt.Blobs.relayed(images)
 	for _, img := range images {
 		built.Receipt.built(img.Manifest.Digest, img.Node, img.Duration)
@@ -83,7 +86,7 @@ func results(images []build.Image, targets []ref.Reference) ([]index.Image, []pu
 	var entries []index.Image
 	var manifests []publish.Manifest
 	for i, img := range images {
-		place := fmt.Sprintf("build:%d", i)
+		place := fmt.Sprintf("%s%d", builtPlace, i)
 		if img.Content != nil {
 			places[place] = img.Content
 		}

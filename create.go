@@ -16,6 +16,7 @@ import (
 
 // CreateOptions say what an index is made of and where it is published.
 type CreateOptions struct {
+	PublishOptions
 	// Sources are images and indexes, in a registry or in a layout. Indexes are
 	// flattened with their attestations.
 	Sources []ref.Location
@@ -90,7 +91,9 @@ func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error)
 	if len(o.Targets) == 0 {
 		return made, nil
 	}
-	made.Plan, made.Receipt, err = m.publish(ctx, "create", content, o.Targets, nil, o.DryRun)
+	made.Plan, made.Receipt, err = m.run(ctx, publication{
+		PublishOptions: o.PublishOptions, verb: "create", content: content, targets: o.Targets, dry: o.DryRun,
+	})
 	for _, s := range sources {
 		for _, img := range s.images {
 			made.Receipt.source(img.Entry.Digest, s.location.String())

@@ -8,11 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/index"
 	"github.com/manifold-oci/manifold/layout"
 	"github.com/manifold-oci/manifold/oci"
-	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
@@ -27,6 +25,9 @@ type Options struct {
 	// Lag bounds how long acknowledged content may stay invisible; 30 s when
 	// zero.
 	Lag time.Duration
+	// JournalDir is where publishes that are under way are remembered, so that
+	// one that was interrupted can be taken up; empty remembers nothing.
+	JournalDir string
 	// Report receives what happens.
 	Report report.Sink
 }
@@ -141,51 +142,13 @@ func (m *Manifold) announce(sources []ref.Location, targets []ref.Reference) {
 				from = append(from, s.Reference.Repository)
 			}
 		}
-		m.reg.Repository(t).WillWrite(from...)
+		m.reg.Repository(t).Writable(from...)
 	}
 }
 
 // absent reports that content is not there, wherever "there" is.
 func absent(err error) bool {
 	return registry.Absent(err) || layout.Absent(err)
-}
-
-// publish is the second half of the walk: content and targets to a plan, the
-// plan to the registries, and what happened to a receipt. With dry it stops
-// after the plan.
-func (m *Manifold) publish(ctx context.Context, verb string, c publish.Content, targets []ref.Reference, extra map[string]apply.BlobOpener, dry bool) (plan.Plan, Receipt, error) {
-	p, err := publish.Make(ctx, c, publish.Options{
-		Verb: verb, Targets: targets, Absent: absent, Report: m.o.Report,
-		Open: func(r ref.Reference) publish.Prober { return m.reg.Repository(r) },
-	})
-	if err != nil {
-		return p, Receipt{}, err
-	}
-	if dry {
-		return p, Receipt{}, nil
-	}
-	for _, w := range p.Warnings {
-		m.o.Report.Warn("", w)
-	}
-	result, err := apply.Run(ctx, p, apply.Options{
-		Repository: func(r ref.Reference) apply.Repository { return m.reg.Repository(r) },
-		Place:      func(name string) (apply.BlobOpener, error) { return m.source(name, extra) },
-		Absent:     absent, Lag: m.o.Lag, Report: m.o.Report,
-	})
-	return p, receipt(verb, c, p, targets, result, m.reg.Stats()), err
-}
-
-// source finds a place again by the name it has in a plan.
-func (m *Manifold) source(name string, extra map[string]apply.BlobOpener) (apply.BlobOpener, error) {
-	if b, ok := extra[name]; ok {
-		return b, nil
-	}
-	l, err := ref.ParseLocation(name)
-	if err != nil {
-		return nil, err
-	}
-	p, _, err := m.open(l)
-	return p, err
 }
 
 // assemble makes the index and the content to publish of it.

@@ -7,7 +7,6 @@ import (
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
-	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 	"github.com/opencontainers/go-digest"
@@ -31,11 +30,36 @@ type Receipt struct {
 	// PutBack are children that a registry dropped when the tag moved and that
 	// were sent again.
 	PutBack []digest.Digest `json:"putBack,omitempty"`
+	// Removed are manifests of Written that a publish that failed has taken away
+	// again, Left those that it has left there.
+	Removed []string      `json:"removed,omitempty"`
+	Left    []LeftReceipt `json:"left,omitempty"`
 	// Leftovers are manifests that nodes pushed and the index does not hold.
 	Leftovers []string `json:"leftovers,omitempty"`
 	Warnings  []string `json:"warnings,omitempty"`
-	// Requests counts HTTP requests per host.
-	Requests map[string]int `json:"requests,omitempty"`
+	// Requests counts HTTP requests per host, Bytes those of their bodies. What
+	// nodes send by themselves is not among them.
+	Requests map[string]int         `json:"requests,omitempty"`
+	Bytes    map[string]HostReceipt `json:"bytes,omitempty"`
+	// Started is when the publish began, after a build if there was one, and
+	// Seconds how long it took.
+	Started time.Time `json:"started"`
+	Seconds float64   `json:"seconds"`
+	// Error is what it failed with.
+	Error string `json:"error,omitempty"`
+}
+
+// LeftReceipt is a manifest that a publish that failed has left behind.
+type LeftReceipt struct {
+	// Reference is "repository@digest".
+	Reference string `json:"reference"`
+	Reason    string `json:"reason"`
+}
+
+// HostReceipt counts bytes of bodies to and from one host.
+type HostReceipt struct {
+	Sent     int64 `json:"sent"`
+	Received int64 `json:"received"`
 }
 
 // PlatformReceipt is one image of the index.
@@ -75,25 +99,46 @@ type BlobReceipt struct {
 	Bytes    int64 `json:"bytes"`
 }
 
-func receipt(verb string, c publish.Content, p plan.Plan, targets []ref.Reference, res apply.Result, stats registry.Stats) Receipt {
+// receipt says what came of a plan.
+func receipt(p plan.Plan, res apply.Result, stats registry.Stats, started time.Time) Receipt {
 	r := Receipt{
-		Verb: verb, Digest: c.Root.Digest, MediaType: c.Root.MediaType, Size: c.Root.Size,
-		Unchanged: len(p.Steps) == 0, Platforms: platformReceipts(c), Tags: tagReceipts(c.Root.Digest, targets, res),
+		Verb: p.Verb, Digest: p.Root.Digest, MediaType: p.Root.MediaType, Size: p.Root.Size,
+		Unchanged: len(p.Steps) == 0, Platforms: platformReceipts(p), Tags: tagReceipts(p, res),
 		Blobs:   BlobReceipt{Uploaded: res.Uploaded, Mounted: res.Mounted, Present: res.Present, Bytes: res.UploadedBytes},
-		PutBack: res.PutBack, Warnings: p.Warnings, Requests: map[string]int{},
+		PutBack: res.PutBack, Warnings: p.Warnings, Requests: stats.Requests(), Bytes: map[string]HostReceipt{},
+		Started: started.UTC(), Seconds: time.Since(started).Seconds(),
 	}
-	for _, w := range res.Written {
-		r.Written = append(r.Written, w.Repository.WithDigest(w.Digest).String())
+	r.Written, r.Removed = names(res.Written), names(res.Removed)
+	for _, l := range res.Left {
+		r.Left = append(r.Left, LeftReceipt{Reference: l.Repository.WithDigest(l.Digest).String(), Reason: l.Reason})
 	}
-	for host, n := range stats.Requests() {
-		r.Requests[host] = n
+	sent, received := stats.Bytes()
+	for host := range r.Requests {
+		r.Bytes[host] = HostReceipt{Sent: sent[host], Received: received[host]}
 	}
 	return r
 }
 
+// failed adds the error, if there was one.
+func (r Receipt) failed(err error) Receipt {
+	if err != nil {
+		r.Error, r.Unchanged = err.Error(), false
+	}
+	return r
+}
+
+func names(all []apply.Written) []string {
+	var out []string
+	for _, w := range all {
+		out = append(out, w.Repository.WithDigest(w.Digest).String())
+	}
+	return out
+}
+
 // platformReceipts lists the images of the root in its order.
-func platformReceipts(c publish.Content) []PlatformReceipt {
-	idx, err := oci.ParseIndex(c.Root)
+func platformReceipts(p plan.Plan) []PlatformReceipt {
+	root, _ := p.Manifest(p.Root.Digest)
+	idx, err := oci.ParseIndex(root)
 	if err != nil {
 		return nil
 	}
@@ -104,9 +149,9 @@ func platformReceipts(c publish.Content) []PlatformReceipt {
 			continue
 		}
 		at[e.Digest] = len(out)
-		p := PlatformReceipt{Platform: oci.FormatPlatform(*e.Platform), Digest: e.Digest, Size: e.Size}
-		p.Config, p.ContentSize = contentOf(c, e.Digest)
-		out = append(out, p)
+		r := PlatformReceipt{Platform: oci.FormatPlatform(*e.Platform), Digest: e.Digest, Size: e.Size}
+		r.Config, r.ContentSize = contentOf(p, e.Digest)
+		out = append(out, r)
 	}
 	for _, e := range idx.Manifests {
 		subject, attests := oci.IsAttestation(e.Descriptor)
@@ -117,44 +162,43 @@ func platformReceipts(c publish.Content) []PlatformReceipt {
 	return out
 }
 
-func contentOf(c publish.Content, d digest.Digest) (config digest.Digest, size int64) {
-	for _, m := range c.Manifests {
-		if m.Digest != d {
-			continue
-		}
-		v, err := oci.ParseManifest(m.Blob)
-		if err != nil {
-			return "", 0
-		}
-		size = v.Config.Size
-		for _, l := range v.Layers {
-			size += l.Size
-		}
-		return v.Config.Digest, size
+func contentOf(p plan.Plan, d digest.Digest) (config digest.Digest, size int64) {
+	b, ok := p.Manifest(d)
+	if !ok {
+		return "", 0
 	}
-	return "", 0
+	v, err := oci.ParseManifest(b)
+	if err != nil {
+		return "", 0
+	}
+	size = v.Config.Size
+	for _, l := range v.Layers {
+		size += l.Size
+	}
+	return v.Config.Digest, size
 }
 
 // tagReceipts lists every tag asked for, also those that needed no move.
-func tagReceipts(root digest.Digest, targets []ref.Reference, res apply.Result) []TagReceipt {
-	fates := map[ref.Reference]apply.TagResult{}
+func tagReceipts(p plan.Plan, res apply.Result) []TagReceipt {
+	fates := map[string]apply.TagResult{}
 	for _, t := range res.Tags {
-		fates[t.Reference] = t
+		fates[t.Reference.String()] = t
 	}
 	var out []TagReceipt
-	seen := map[ref.Reference]bool{}
-	for _, r := range targets {
-		name := r.WithTag(r.Tag)
-		if r.Tag == "" || seen[name] {
+	seen := map[string]bool{}
+	for _, asked := range p.Targets {
+		r, err := ref.Parse(asked.Reference)
+		name := r.WithTag(r.Tag).String()
+		if err != nil || r.Tag == "" || seen[name] {
 			continue
 		}
 		seen[name] = true
 		t, ok := fates[name]
 		if !ok {
-			out = append(out, TagReceipt{Reference: name.String(), Digest: root, Previous: root, Fate: "unchanged"})
+			out = append(out, TagReceipt{Reference: name, Digest: asked.Digest, Previous: asked.Digest, Fate: "unchanged"})
 			continue
 		}
-		out = append(out, TagReceipt{Reference: name.String(), Digest: t.Digest, Previous: t.Previous, Fate: string(t.Fate), Found: t.Found})
+		out = append(out, TagReceipt{Reference: name, Digest: t.Digest, Previous: t.Previous, Fate: string(t.Fate), Found: t.Found})
 	}
 	return out
 }

@@ -40,7 +40,7 @@ func (r *run) cleanUp(ctx context.Context, failure error) {
 		slices.Reverse(mine) // parents before what they point at
 		reason := "the run can be taken up again"
 		var used map[digest.Digest]bool
-		if refused(failure) {
+		if Final(failure) {
 			used, reason = r.used(ctx, mine[0])
 		}
 		for _, w := range mine {
@@ -69,9 +69,10 @@ func (r *run) clean(ctx context.Context, w Written, used map[digest.Digest]bool,
 	r.result.Left = append(r.result.Left, Left{Written: w, Reason: reason})
 }
 
-// refused reports a failure after which the same run would fail again: an answer
-// that says no, other content than was asked for, another writer.
-func refused(err error) bool {
+// Final reports a failure after which the same run would fail again: an answer
+// that says no, other content than was asked for, another writer. After any
+// other one it can be taken up.
+func Final(err error) bool {
 	var race *RaceError
 	var precondition *plan.PreconditionError
 	var mismatch *oci.MismatchError

@@ -21,6 +21,21 @@ func (p Plan) Write(w io.Writer) error {
 	return json.MarshalWrite(w, p, jsontext.WithIndent("  "), json.Deterministic(true))
 }
 
+// WriteLine is Write without line breaks inside.
+func (p Plan) WriteLine(w io.Writer) error {
+	return json.MarshalWrite(w, p, json.Deterministic(true))
+}
+
+// Checked returns the plan with the precondition on every tag that it still
+// names what it named when the plan was made.
+func (p Plan) Checked() Plan {
+	p.Steps = slices.Clone(p.Steps)
+	for i, s := range p.Steps {
+		p.Steps[i].Check = s.Check || s.Op == MoveTag || s.Op == ConfirmTag
+	}
+	return p
+}
+
 // Read reads one plan, strictly: a member that this version does not know is an
 // error, since it may be a precondition. The plan has been validated; errors of
 // that are [*Error].
@@ -38,10 +53,13 @@ func Read(r io.Reader) (Plan, error) {
 }
 
 // Key names what the plan publishes and where to, whatever the targets hold
-// when it is made: plans for the same index under the same references have the
+// when it is made: plans for the same content under the same references have the
 // same key.
 func (p Plan) Key() digest.Digest {
-	targets := slices.Clone(p.Targets)
-	slices.Sort(targets)
-	return digest.FromString(p.Root.Digest.String() + "\n" + strings.Join(targets, "\n"))
+	lines := make([]string, len(p.Targets))
+	for i, t := range p.Targets {
+		lines[i] = t.Reference + " " + t.Digest.String()
+	}
+	slices.Sort(lines)
+	return digest.FromString(p.Root.Digest.String() + "\n" + strings.Join(lines, "\n"))
 }

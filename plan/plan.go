@@ -28,7 +28,7 @@ type Plan struct {
 	Verb string `json:"verb"`
 	// Targets are the references to publish under, as they were asked for, also
 	// those that need no step.
-	Targets []string `json:"targets,omitempty"`
+	Targets []Target `json:"targets,omitempty"`
 	// Root is what every tag names in the end: the index.
 	Root oci.Descriptor `json:"root"`
 	// Manifests are the bytes that steps send and read back, Root's among them.
@@ -51,6 +51,12 @@ func (m Manifest) Blob() oci.Blob {
 	return oci.Blob{Bytes: m.Bytes, Descriptor: oci.Descriptor{
 		MediaType: m.MediaType, Digest: m.Digest, Size: int64(len(m.Bytes)),
 	}}
+}
+
+// Target is a reference and what it shall name.
+type Target struct {
+	Reference string        `json:"reference"`
+	Digest    digest.Digest `json:"digest"`
 }
 
 // Op is what a step does.

@@ -1,7 +1,9 @@
 // Package publish decides what has to be written so that one index, whole, is
 // what every tag names, and returns it as a plan.
 //
-// [Make] asks each target what its tags name, then orders the least work:
+// [Make] publishes one index; [MakeAll] publishes any number of roots of any
+// kind in one plan, as a copy does. Both ask each target what its tags name,
+// then order the least work:
 // blobs, children before parents, an attestation after its subject, the index
 // by digest, the read back, the tags last and one after another, and at the end
 // the tags and children once more. It never writes: its port [Prober] only
@@ -11,7 +13,8 @@
 // root that is not an index, targets without a repository, and a tag named
 // twice.
 //
-// Read publish.go first; steps.go writes the steps, tags.go looks at tags.
+// Read publish.go first; steps.go writes the steps, tags.go looks at tags,
+// preconditions.go says which of them may move.
 package publish
 
 import (
@@ -34,11 +37,23 @@ type Prober interface {
 	FetchManifest(ctx context.Context, d oci.Descriptor) (oci.Blob, error)
 }
 
-// Content is what is to be published: an index and everything it reaches.
+// Content is what is to be published: a root, in most cases an index, and
+// everything it reaches.
 type Content struct {
 	Root oci.Blob
-	// Manifests are all manifests below Root, in any order.
+	// Manifests are all manifests below Root, in any order. Root may be among
+	// them, to say where it can be had; that of an image manifest must be, since
+	// that is where its blobs are.
 	Manifests []Manifest
+}
+
+// Item is one content among others, with the references that shall name it.
+type Item struct {
+	Content
+	Targets []ref.Reference
+	// Held says that the targets have all that is below Root: nothing below it
+	// was read, nothing of it is looked at, only tags are written.
+	Held bool
 }
 
 // Manifest is one manifest of the content and where it can be had.
@@ -70,7 +85,17 @@ type Options struct {
 	// Absent reports whether an error of a prober means that the thing is not
 	// there; every other error stops the planning.
 	Absent func(error) bool
-	Report report.Sink
+	// Stat looks for a blob in a repository. With it, manifests that a target
+	// has are not taken for whole: each of their blobs is looked for, once, and
+	// what is missing is sent. Nil trusts manifests that are there.
+	Stat func(ctx context.Context, repo ref.Reference, d oci.Descriptor) (bool, error)
+	// Expect are preconditions on tags of the targets. A tag that names
+	// something else fails the planning, and is looked at once more just before
+	// it moves.
+	Expect []Expectation
+	// NoClobber wants every tag that has no Expectation not to be there yet.
+	NoClobber bool
+	Report    report.Sink
 }
 
 // HoleError reports content that refers to a manifest that was not given.
@@ -88,146 +113,144 @@ type TargetError struct {
 
 func (e *TargetError) Error() string { return fmt.Sprintf("%s: %s", e.Target, e.Reason) }
 
-// Make returns the plan. Errors are [*HoleError], [*TargetError],
-// [*oci.SyntaxError], or what a prober answered.
+// Make returns the plan for one index and o.Targets. Errors are [*HoleError],
+// [*TargetError], [*oci.SyntaxError], [*plan.PreconditionError] for each tag
+// that does not meet one, or what a prober answered.
 func Make(ctx context.Context, c Content, o Options) (plan.Plan, error) {
 	if !oci.IsIndex(c.Root.MediaType) {
 		return plan.Plan{}, fmt.Errorf("%s: %q is not an index", c.Root.Digest, c.Root.MediaType)
 	}
-	ordered, err := order(c)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	targets, err := group(c.Root.Digest, o.Targets)
+	return MakeAll(ctx, []Item{{Content: c, Targets: o.Targets}}, o)
+}
+
+// MakeAll returns the plan for several roots, each under its own targets;
+// o.Targets is not looked at. Content goes everywhere before the first tag
+// moves. The plan's root is the first one. Errors are those of [Make].
+func MakeAll(ctx context.Context, items []Item, o Options) (plan.Plan, error) {
+	targets, err := group(items)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	for i := range targets {
-		if err := probe(ctx, &targets[i], c, o); err != nil {
+		if err := targets[i].arrange(items); err != nil {
 			return plan.Plan{}, err
 		}
 	}
-	w := writer{root: c.Root, ordered: ordered, targets: targets}
-	return w.plan(o.Verb)
+	for i := range targets {
+		if err := probe(ctx, &targets[i], o); err != nil {
+			return plan.Plan{}, err
+		}
+	}
+	if err := guard(targets, o); err != nil {
+		return plan.Plan{}, err
+	}
+	w := writer{root: items[0].Root, targets: targets}
+	return w.plan(o.Verb, items)
 }
 
 // target is one repository, what its tags name, and which manifests it holds.
 type target struct {
 	repo ref.Reference
 	tags []tag
-	// present are manifests found by asking, because a tag is right already.
-	present map[digest.Digest]bool
+	// contents are what the target is to hold, by their place among the items.
+	contents []content
+	// ordered are the manifests of all contents, roots among them, each once and
+	// after what it needs.
+	ordered []Manifest
+	// present are manifests found by asking, because a tag is right already;
+	// blobs are those that were looked for; broken are manifests that miss one.
+	present, blobs, broken map[digest.Digest]bool
 }
 
 // tag is one tag of a target.
 type tag struct {
 	name string
+	root oci.Blob
 	// previous is what it names now; bytes are nil when it names nothing.
 	previous oci.Blob
+	// checked: it must still name previous just before it moves.
+	checked bool
 }
 
-// group collects the references by repository, in the order given.
-func group(root digest.Digest, refs []ref.Reference) ([]target, error) {
+func (g tag) right() bool { return g.previous.Digest == g.root.Digest }
+
+// content is one content of a target, with its manifests in order.
+type content struct {
+	item    int
+	root    digest.Digest
+	ordered []Manifest
+}
+
+// group collects the references of all items by repository, in the order given.
+func group(items []Item) ([]target, error) {
 	var out []target
-	if len(refs) == 0 {
-		return nil, fmt.Errorf("%s: no target to publish to", root)
-	}
-	for _, r := range refs {
-		if r.Host == "" || r.Repository == "" {
-			return nil, &TargetError{Target: r, Reason: "no repository"}
+	for i, item := range items {
+		if len(item.Targets) == 0 {
+			return nil, fmt.Errorf("%s: no target to publish to", item.Root.Digest)
 		}
-		if r.Digest != "" && r.Digest != root {
-			return nil, &TargetError{Target: r, Reason: fmt.Sprintf("the index has digest %s", root)}
-		}
-		i := slices.IndexFunc(out, func(t target) bool { return t.repo.SameRepository(r) })
-		if i < 0 {
-			out = append(out, target{repo: r.Repo()})
-			i = len(out) - 1
-		}
-		if r.Tag != "" && !slices.ContainsFunc(out[i].tags, func(t tag) bool { return t.name == r.Tag }) {
-			out[i].tags = append(out[i].tags, tag{name: r.Tag})
+		for _, r := range item.Targets {
+			if err := checkTarget(r, item.Root.Digest); err != nil {
+				return nil, err
+			}
+			t := slices.IndexFunc(out, func(t target) bool { return t.repo.SameRepository(r) })
+			if t < 0 {
+				t = len(out)
+				out = append(out, target{repo: r.Repo()})
+			}
+			if err := out[t].want(i, r, item.Root); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
 }
 
-// order sorts the manifests so that each comes after all that it refers to and
-// after its subject, if that is among them; otherwise as listed from the root.
-func order(c Content) ([]Manifest, error) {
-	byDigest := make(map[digest.Digest]Manifest, len(c.Manifests))
-	for _, m := range c.Manifests {
-		byDigest[m.Digest] = m
+func checkTarget(r ref.Reference, root digest.Digest) error {
+	if r.Host == "" || r.Repository == "" {
+		return &TargetError{Target: r, Reason: "no repository"}
 	}
-	var out []Manifest
-	done := map[digest.Digest]bool{}
-	var visit func(b oci.Blob, depth int) error
-	visit = func(b oci.Blob, depth int) error {
-		if depth > oci.MaxDepth {
-			return &oci.DepthError{Digest: b.Digest}
-		}
-		deps, err := dependencies(b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", b.Digest, err)
-		}
-		for _, d := range deps.required {
-			if _, ok := byDigest[d]; !ok {
-				return &HoleError{Parent: b.Digest, Missing: d}
-			}
-		}
-		for _, d := range append(deps.optional, deps.required...) {
-			m, ok := byDigest[d]
-			if !ok || done[d] {
-				continue
-			}
-			done[d] = true
-			if err := visit(m.Blob, depth+1); err != nil {
-				return err
-			}
-			out = append(out, m)
-		}
+	if r.Digest != "" && r.Digest != root {
+		return &TargetError{Target: r, Reason: fmt.Sprintf("what is published has digest %s", root)}
+	}
+	return nil
+}
+
+// want notes that the target shall hold an item, under a tag if r has one.
+func (t *target) want(item int, r ref.Reference, root oci.Blob) error {
+	if !slices.ContainsFunc(t.contents, func(c content) bool { return c.item == item }) {
+		t.contents = append(t.contents, content{item: item, root: root.Digest})
+	}
+	if r.Tag == "" {
 		return nil
 	}
-	return out, visit(c.Root, 0)
+	i := slices.IndexFunc(t.tags, func(g tag) bool { return g.name == r.Tag })
+	if i < 0 {
+		t.tags = append(t.tags, tag{name: r.Tag, root: root})
+		return nil
+	}
+	if other := t.tags[i].root.Digest; other != root.Digest {
+		return &TargetError{Target: r, Reason: fmt.Sprintf("is to name %s and %s", other, root.Digest)}
+	}
+	return nil
 }
 
-// deps are the manifests that must be at a registry before another one:
-// children (required) and the subject (optional, it may be elsewhere).
-type deps struct{ required, optional []digest.Digest }
-
-func dependencies(b oci.Blob) (deps, error) {
-	if oci.IsIndex(b.MediaType) {
-		idx, err := oci.ParseIndex(b)
+// arrange orders what the target is to hold.
+func (t *target) arrange(items []Item) error {
+	wanted := make([]Item, len(t.contents))
+	for i := range t.contents {
+		c := &t.contents[i]
+		wanted[i] = items[c.item]
+		ordered, err := order(wanted[i])
 		if err != nil {
-			return deps{}, err
+			return err
 		}
-		return indexDependencies(idx), nil
+		c.ordered = ordered
 	}
-	m, err := oci.ParseManifest(b)
-	if err != nil {
-		return deps{}, err
+	if len(wanted) == 1 {
+		t.ordered = t.contents[0].ordered
+		return nil
 	}
-	if m.Subject != nil {
-		return deps{optional: []digest.Digest{m.Subject.Digest}}, nil
-	}
-	return deps{}, nil
-}
-
-// indexDependencies lists images before attestations, whatever order the index
-// has, so that an attestation is never sent before what it speaks of.
-func indexDependencies(idx oci.Index) deps {
-	var images, attestations []digest.Digest
-	for _, e := range idx.Manifests {
-		switch _, attests := oci.IsAttestation(e.Descriptor); {
-		case !oci.IsManifest(e.MediaType):
-		case attests:
-			attestations = append(attestations, e.Digest)
-		default:
-			images = append(images, e.Digest)
-		}
-	}
-	d := deps{required: append(images, attestations...)}
-	if idx.Subject != nil {
-		d.optional = []digest.Digest{idx.Subject.Digest}
-	}
-	return d
+	ordered, err := order(wanted...)
+	t.ordered = ordered
+	return err
 }

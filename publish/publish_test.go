@@ -315,7 +315,7 @@ func TestRefused(t *testing.T) {
 		"hole":           {Content{Root: whole.Root, Manifests: whole.Manifests[:1]}, []string{"r.test/app:1"}, "refers to"},
 		"not an index":   {Content{Root: a}, []string{"r.test/app:1"}, "is not an index"},
 		"no target":      {whole, nil, "no target"},
-		"another digest": {whole, []string{"r.test/app@" + a.Digest.String()}, "the index has digest"},
+		"another digest": {whole, []string{"r.test/app@" + a.Digest.String()}, "has digest sha256:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := makePlan(t, tt.content, fakeRepository{}, tt.targets...)

@@ -14,7 +14,6 @@ import (
 // publish: content of all targets, read backs of all targets, tags, confirms.
 type writer struct {
 	root    oci.Blob
-	ordered []Manifest
 	targets []target
 
 	out plan.Plan
@@ -24,12 +23,19 @@ type writer struct {
 	moved   []string
 }
 
-func (w *writer) plan(verb string) (plan.Plan, error) {
+func (w *writer) plan(verb string, items []Item) (plan.Plan, error) {
 	w.written = map[int][]string{}
 	w.out = plan.Plan{Version: plan.Version, Verb: verb, Root: w.root.Descriptor}
+	for _, item := range items {
+		for _, r := range item.Targets {
+			w.out.Targets = append(w.out.Targets, plan.Target{Reference: r.String(), Digest: item.Root.Digest})
+		}
+	}
 	w.carry(w.root)
-	for _, m := range w.ordered {
-		w.carry(m.Blob)
+	for i := range w.targets {
+		for _, m := range w.targets[i].ordered {
+			w.carry(m.Blob)
+		}
 	}
 	for i := range w.targets {
 		if err := w.content(i); err != nil {
@@ -74,17 +80,12 @@ func stepID(i int, op plan.Op, d digest.Digest) string {
 	return fmt.Sprintf("%d/%s/%s", i, strings.ReplaceAll(string(op), " ", "-"), d.Encoded()[:16])
 }
 
-// holds reports whether a target has a manifest and all it points at.
-func (w *writer) holds(i int, m Manifest) bool {
-	return slices.Contains(m.At, w.targets[i].repo.Name()) || w.targets[i].present[m.Digest]
-}
-
-// content writes blobs, then manifests, then the root of one target.
+// content writes blobs, then manifests, each after all it refers to.
 func (w *writer) content(i int) error {
 	blobs := map[digest.Digest]string{}
 	puts := map[digest.Digest]string{}
-	for _, m := range w.ordered {
-		if w.holds(i, m) {
+	for _, m := range w.targets[i].ordered {
+		if w.targets[i].holds(m) {
 			continue
 		}
 		after, err := w.blobs(i, m, blobs)
@@ -105,30 +106,19 @@ func (w *writer) content(i int) error {
 		puts[m.Digest] = w.add(s)
 		w.written[i] = append(w.written[i], s.ID)
 	}
-	if !w.targets[i].present[w.root.Digest] {
-		s := w.step(i, plan.PutManifest, w.root.Descriptor)
-		s.After = slices.Clone(w.written[i])
-		w.written[i] = append(w.written[i], w.add(s))
-	}
 	return nil
 }
 
-// blobs adds the steps for what an image manifest points at and returns their
-// IDs; known holds those that an earlier image has asked for.
+// blobs adds the steps for the blobs that a manifest points at and returns their
+// IDs; known holds those that an earlier manifest has asked for.
 func (w *writer) blobs(i int, m Manifest, known map[digest.Digest]string) ([]string, error) {
-	if oci.IsIndex(m.MediaType) {
-		return nil, nil
-	}
-	refs, err := oci.References(m.Blob)
+	all, err := blobsOf(m.Blob)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Digest, err)
+		return nil, err
 	}
 	var ids []string
-	for _, d := range oci.Unique(refs) {
-		if len(d.URLs) > 0 && strings.Contains(d.MediaType, "nondistributable") || strings.Contains(d.MediaType, ".foreign.") {
-			continue // lives at its URLs, registries neither ask for it nor may hold it
-		}
-		if slices.Contains(m.Held[w.targets[i].repo.Name()], d.Digest) {
+	for _, d := range all {
+		if w.targets[i].blobs[d.Digest] || slices.Contains(m.Held[w.targets[i].repo.Name()], d.Digest) {
 			continue
 		}
 		id, ok := known[d.Digest]
@@ -143,6 +133,26 @@ func (w *writer) blobs(i int, m Manifest, known map[digest.Digest]string) ([]str
 	return ids, nil
 }
 
+// blobsOf are the blobs that a manifest points at, each once: config and layers
+// of an image, and the entries of an index that are no manifests (a cache of
+// BuildKit).
+func blobsOf(b oci.Blob) ([]oci.Descriptor, error) {
+	refs, err := oci.References(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Digest, err)
+	}
+	isIndex := oci.IsIndex(b.MediaType)
+	return slices.DeleteFunc(oci.Unique(refs), func(d oci.Descriptor) bool {
+		return isIndex && oci.IsManifest(d.MediaType) || elsewhere(d)
+	}), nil
+}
+
+// elsewhere reports a layer that lives at its URLs: registries neither ask for
+// it nor may hold it.
+func elsewhere(d oci.Descriptor) bool {
+	return len(d.URLs) > 0 && strings.Contains(d.MediaType, "nondistributable") || strings.Contains(d.MediaType, ".foreign.")
+}
+
 // sources are the places that have the blobs of m, those on the target's host
 // first: they may be mounted.
 func (w *writer) sources(i int, m Manifest) []string {
@@ -150,11 +160,29 @@ func (w *writer) sources(i int, m Manifest) []string {
 	if len(places) == 0 {
 		places = m.At
 	}
+	if len(places) == 0 {
+		places = w.anywhere(i)
+	}
 	prefix := w.targets[i].repo.Host + "/"
 	out := slices.Clone(places)
 	slices.SortStableFunc(out, func(a, b string) int {
 		return boolInt(strings.HasPrefix(b, prefix)) - boolInt(strings.HasPrefix(a, prefix))
 	})
+	return out
+}
+
+// anywhere are all places of a target's content: an index that was made in this
+// run has no place of its own, and its entries that are blobs are where they
+// were read.
+func (w *writer) anywhere(i int) []string {
+	var out []string
+	for _, m := range w.targets[i].ordered {
+		for _, p := range m.At {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
 	return out
 }
 
@@ -165,50 +193,54 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// readBacks reads the root and every child that this run has not read at this
-// target. Nothing is read back where nothing is to be moved or written.
+// readBacks reads every manifest that this run has not read at this target.
+// Nothing is read back where nothing is to be moved or written.
 func (w *writer) readBacks(i int) {
 	t := w.targets[i]
-	for _, m := range w.ordered {
-		if slices.Contains(m.Seen, t.repo.Name()) || t.present[m.Digest] && !w.moves(i) {
-			continue
+	for _, c := range t.contents {
+		moves := t.moves(c.root)
+		for _, m := range c.ordered {
+			trusted := t.holds(m) && (t.present[m.Digest] && (!moves || m.Digest == c.root) || t.read(m))
+			if !trusted {
+				w.readBack(i, m.Descriptor)
+			}
 		}
-		w.readBack(i, m.Descriptor)
-	}
-	if !t.present[w.root.Digest] {
-		w.readBack(i, w.root.Descriptor)
 	}
 }
 
 func (w *writer) readBack(i int, d oci.Descriptor) {
 	s := w.step(i, plan.ReadBack, d)
+	if slices.Contains(w.read, s.ID) {
+		return
+	}
 	s.After = slices.Clone(w.written[i])
 	w.read = append(w.read, w.add(s))
 }
 
-// moves reports whether a tag of the target has to move.
-func (w *writer) moves(i int) bool {
-	return slices.ContainsFunc(w.targets[i].tags, func(g tag) bool { return g.previous.Digest != w.root.Digest })
+// moves reports whether a tag that is to name root has to move.
+func (t *target) moves(root digest.Digest) bool {
+	return slices.ContainsFunc(t.tags, func(g tag) bool { return g.root.Digest == root && !g.right() })
 }
 
-// tags adds one move per tag that does not name the root yet. Each waits for all
+// tags adds one move per tag that does not name its root yet. Each waits for all
 // content everywhere and for the tag before it.
 func (w *writer) tags(i int) {
 	t := w.targets[i]
 	for _, g := range t.tags {
-		if g.previous.Digest == w.root.Digest {
+		if g.right() {
 			continue
 		}
 		w.carry(g.previous)
-		if text := shrinks(g.previous, w.root); text != "" {
+		if text := shrinks(g.previous, g.root); text != "" {
 			w.out.Warnings = append(w.out.Warnings, t.repo.WithTag(g.name).String()+": "+text)
 		}
-		s := w.step(i, plan.MoveTag, w.root.Descriptor)
+		s := w.step(i, plan.MoveTag, g.root.Descriptor)
 		s.ID = fmt.Sprintf("%d/move-tag/%s", i, g.name)
 		s.Tag, s.Previous = g.name, g.previous.Digest
-		s.After = append(w.allWritten(), w.read...)
 		if n := len(w.moved); n > 0 {
 			s.After = []string{w.moved[n-1]}
+		} else {
+			s.After = append(w.allWritten(), w.read...)
 		}
 		w.moved = append(w.moved, w.add(s))
 	}
@@ -222,25 +254,35 @@ func (w *writer) allWritten() []string {
 	return out
 }
 
-// confirms reads the moved tags and, where a tag has moved, every child again.
+// confirms reads the moved tags and, below each, every manifest again.
 func (w *writer) confirms(i int) {
 	t := w.targets[i]
-	if !w.moves(i) {
+	if len(w.moved) == 0 {
 		return
 	}
 	last := []string{w.moved[len(w.moved)-1]}
 	for _, g := range t.tags {
-		if g.previous.Digest == w.root.Digest {
+		if g.right() {
 			continue
 		}
-		s := w.step(i, plan.ConfirmTag, w.root.Descriptor)
+		s := w.step(i, plan.ConfirmTag, g.root.Descriptor)
 		s.ID = fmt.Sprintf("%d/confirm-tag/%s", i, g.name)
-		s.Tag, s.Previous, s.After = g.name, g.previous.Digest, last
+		s.Tag, s.Previous, s.Check, s.After = g.name, g.previous.Digest, g.checked, last
 		w.add(s)
 	}
-	for _, m := range w.ordered {
-		s := w.step(i, plan.Confirm, m.Descriptor)
-		s.After = last
-		w.add(s)
+	done := map[digest.Digest]bool{}
+	for _, c := range t.contents {
+		if named, _ := t.names(c.root); named && !t.moves(c.root) || !slices.ContainsFunc(t.tags, func(g tag) bool { return !g.right() }) {
+			continue
+		}
+		for _, m := range c.ordered {
+			if done[m.Digest] || t.moves(m.Digest) {
+				continue
+			}
+			done[m.Digest] = true
+			s := w.step(i, plan.Confirm, m.Descriptor)
+			s.After = last
+			w.add(s)
+		}
 	}
 }

@@ -8,31 +8,12 @@ import (
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/report"
-	"github.com/opencontainers/go-digest"
-	"golang.org/x/sync/errgroup"
 )
 
-// probe reads what the tags of a target name. Where a tag names something else
-// than the root, its bytes are read too: they are what a restore would put back,
-// and they tell which platforms the move takes away. Where a tag is right
-// already, the children are looked for, so that a publish that happened is
-// found to have happened.
-func probe(ctx context.Context, t *target, c Content, o Options) error {
-	p := o.Open(t.repo)
-	eg, egctx := errgroup.WithContext(ctx)
-	for i := range t.tags {
-		eg.Go(func() error { return probeTag(egctx, p, t, &t.tags[i], c.Root, o) })
-	}
-	if err := eg.Wait(); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(t.tags, func(g tag) bool { return g.previous.Digest == c.Root.Digest }) {
-		return nil
-	}
-	return probeChildren(ctx, p, t, c, o)
-}
-
-func probeTag(ctx context.Context, p Prober, t *target, g *tag, root oci.Blob, o Options) error {
+// probeTag reads what a tag names. Where it names something else than it shall,
+// the bytes are read too: they are what a restore would put back, and they tell
+// which platforms the move takes away.
+func probeTag(ctx context.Context, p Prober, t *target, g *tag, o Options) error {
 	d, err := p.Resolve(ctx, g.name)
 	switch {
 	case err != nil && o.Absent(err):
@@ -42,7 +23,7 @@ func probeTag(ctx context.Context, p Prober, t *target, g *tag, root oci.Blob, o
 	}
 	o.Report.Send(report.Event{Kind: report.Resolve, State: report.Done, Target: t.repo.WithTag(g.name).String(), Digest: d.Digest})
 	g.previous = oci.Blob{Descriptor: d}
-	if d.Digest == root.Digest {
+	if g.right() {
 		return nil
 	}
 	b, err := p.FetchManifest(ctx, oci.Descriptor{Digest: d.Digest, MediaType: d.MediaType})
@@ -53,35 +34,6 @@ func probeTag(ctx context.Context, p Prober, t *target, g *tag, root oci.Blob, o
 		o.Report.Warn(t.repo.WithTag(g.name).String(), fmt.Sprintf("names %s, which is not there", d.Digest))
 	default:
 		return err
-	}
-	return nil
-}
-
-// probeChildren finds which manifests a target has already.
-func probeChildren(ctx context.Context, p Prober, t *target, c Content, o Options) error {
-	found := make([]bool, len(c.Manifests))
-	eg, egctx := errgroup.WithContext(ctx)
-	for i, m := range c.Manifests {
-		if slices.Contains(m.Seen, t.repo.Name()) {
-			continue
-		}
-		eg.Go(func() error {
-			_, err := p.Resolve(egctx, m.Digest.String())
-			if err != nil && !o.Absent(err) {
-				return err
-			}
-			found[i] = err == nil
-			return nil
-		})
-	}
-	if err := eg.Wait(); err != nil {
-		return err
-	}
-	t.present = map[digest.Digest]bool{c.Root.Digest: true}
-	for i, m := range c.Manifests {
-		if found[i] {
-			t.present[m.Digest] = true
-		}
 	}
 	return nil
 }

@@ -1,0 +1,199 @@
+package manifold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/plan"
+	"github.com/manifold-oci/manifold/publish"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/registry"
+	"github.com/opencontainers/go-digest"
+)
+
+// PublishOptions are what every verb that publishes takes. The zero value moves
+// tags whatever they name.
+type PublishOptions struct {
+	// Expect are preconditions on tags of the targets.
+	Expect []Expectation
+	// NoClobber wants every tag without an Expectation not to be there yet, or
+	// to be right already.
+	NoClobber bool
+}
+
+// Expectation is what a tag must name before it may move.
+type Expectation = publish.Expectation
+
+// ParseExpectation reads TAG=DIGEST for the targets that have the tag; TAG may
+// be a whole reference, DIGEST "none".
+func ParseExpectation(s string, targets []ref.Reference) ([]Expectation, error) {
+	return publish.ParseExpectation(s, targets)
+}
+
+// publication is one content on its way to its targets.
+type publication struct {
+	PublishOptions
+	verb    string
+	content publish.Content
+	targets []ref.Reference
+	// places are sources of blobs that only this run knows, by the name that
+	// the plan has for them.
+	places map[string]apply.BlobOpener
+	// dry stops after the plan.
+	dry bool
+}
+
+// run is the second half of the walk: content and targets to a plan, the plan
+// to the registries, and what happened to a receipt, also when it failed.
+func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, error) {
+	started := time.Now()
+	o := m.planning(w.verb)
+	o.Targets, o.Expect, o.NoClobber = w.targets, w.Expect, w.NoClobber
+	p, err := publish.Make(ctx, w.content, o)
+	if err != nil {
+		r := receipt(wanted(w), unplanned(w, err), m.reg.Stats(), started)
+		return p, r.failed(err), err
+	}
+	if w.dry {
+		return p, Receipt{}, nil
+	}
+	r, err := m.carryOut(ctx, p, w.places, started)
+	return p, r, err
+}
+
+// planning are the options of a planner.
+func (m *Manifold) planning(verb string) publish.Options {
+	return publish.Options{
+		Verb: verb, Absent: absent, Report: m.o.Report,
+		Open: func(r ref.Reference) publish.Prober { return m.reg.Repository(r) },
+	}
+}
+
+// carryOut runs a plan, with a journal if there is a place for it, and says what
+// happened.
+func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, places map[string]apply.BlobOpener, started time.Time) (Receipt, error) {
+	for _, w := range p.Warnings {
+		m.o.Report.Warn("", w)
+	}
+	o := m.applying(places)
+	j := m.openJournal(p)
+	p, o.Again = m.takeUp(ctx, p, j, o)
+	if j != nil {
+		o.Journal = j
+	}
+	result, err := apply.Run(ctx, p, o)
+	m.closeJournal(j, err)
+	return receipt(p, result, m.reg.Stats(), started).failed(err), err
+}
+
+// applying are the options of the writer.
+func (m *Manifold) applying(places map[string]apply.BlobOpener) apply.Options {
+	return apply.Options{
+		Repository: func(r ref.Reference) apply.Repository { return m.reg.Repository(r) },
+		Place:      func(name string) (apply.BlobOpener, error) { return m.source(name, places) },
+		Cleaner:    func(r ref.Reference) apply.Cleaner { return cleaner{m.reg.Repository(r)} },
+		Absent:     absent, Lag: m.o.Lag, Report: m.o.Report,
+	}
+}
+
+// source finds a place again by the name it has in a plan.
+func (m *Manifold) source(name string, places map[string]apply.BlobOpener) (apply.BlobOpener, error) {
+	if b, ok := places[name]; ok {
+		return b, nil
+	}
+	if strings.HasPrefix(name, builtPlace) {
+		return nil, errors.New("was made by a build that is gone; run the same build again")
+	}
+	l, err := ref.ParseLocation(name)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := m.open(l)
+	return p, err
+}
+
+// builtPlace begins the names of places that only the run of a build knows.
+const builtPlace = "build:"
+
+// mostTags bounds how many tags of a repository are looked at before something
+// is removed from it.
+const mostTags = 200
+
+// cleaner removes manifests from a repository of which every tag is known.
+type cleaner struct{ *registry.Repository }
+
+// Tagged reads what every tag names, by one GET each.
+func (c cleaner) Tagged(ctx context.Context, each func(oci.Blob) error) error {
+	n := 0
+	for tag, err := range c.Tags(ctx) {
+		if err != nil {
+			return err
+		}
+		if n++; n > mostTags {
+			return fmt.Errorf("it has more than %d tags", mostTags)
+		}
+		b, err := c.Manifest(ctx, tag)
+		if err == nil {
+			err = each(b)
+		}
+		if err != nil && !registry.Absent(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteManifest deletes by digest.
+func (c cleaner) DeleteManifest(ctx context.Context, d digest.Digest) error {
+	return c.Repository.DeleteManifest(ctx, d)
+}
+
+// wanted is the outline of a plan that could not be made, for its receipt.
+func wanted(w publication) plan.Plan {
+	p := plan.Plan{Verb: w.verb, Root: w.content.Root.Descriptor}
+	for _, b := range append([]publish.Manifest{{Blob: w.content.Root}}, w.content.Manifests...) {
+		p.Manifests = append(p.Manifests, plan.Manifest{MediaType: b.MediaType, Digest: b.Digest, Bytes: b.Bytes})
+	}
+	for _, r := range w.targets {
+		p.Targets = append(p.Targets, plan.Target{Reference: r.String(), Digest: w.content.Root.Digest})
+	}
+	return p
+}
+
+// unplanned says of each tag that it was not tried, or why it may not move.
+func unplanned(w publication, err error) apply.Result {
+	var res apply.Result
+	for _, r := range w.targets {
+		if r.Tag == "" {
+			continue
+		}
+		t := apply.TagResult{Reference: r.WithTag(r.Tag), Digest: w.content.Root.Digest, Fate: apply.Untried}
+		if found, ok := refusedTag(err, t.Reference); ok {
+			t.Fate, t.Found = apply.Refused, found
+		}
+		res.Tags = append(res.Tags, t)
+	}
+	return res
+}
+
+// refusedTag finds the precondition of a tag among joined errors.
+func refusedTag(err error, tag ref.Reference) (found digest.Digest, ok bool) {
+	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined {
+		for _, e := range joined.Unwrap() {
+			if found, ok = refusedTag(e, tag); ok {
+				return found, true
+			}
+		}
+		return "", false
+	}
+	var e *plan.PreconditionError
+	if errors.As(err, &e) && e.Tag == tag {
+		return e.Found, true
+	}
+	return "", false
+}

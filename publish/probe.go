@@ -1,0 +1,146 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+)
+
+// probe reads what a target holds: its tags, by one HEAD each, and a GET where
+// one names something else. Where a tag is right already, the manifests below it
+// are looked for, one HEAD each, so that a publish that happened is found to
+// have happened; with o.Stat their blobs too, one HEAD each.
+func probe(ctx context.Context, t *target, o Options) error {
+	p := o.Open(t.repo)
+	eg, egctx := errgroup.WithContext(ctx)
+	for i := range t.tags {
+		eg.Go(func() error { return probeTag(egctx, p, t, &t.tags[i], o) })
+	}
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	t.present, t.blobs, t.broken = map[digest.Digest]bool{}, map[digest.Digest]bool{}, map[digest.Digest]bool{}
+	if err := probeManifests(ctx, p, t, o); err != nil || o.Stat == nil {
+		return err
+	}
+	return probeBlobs(ctx, t, o)
+}
+
+// probeManifests finds which manifests a target has already, of the contents
+// that it seems to have.
+func probeManifests(ctx context.Context, p Prober, t *target, o Options) error {
+	asked := map[digest.Digest]bool{}
+	for _, g := range t.tags {
+		if g.right() {
+			t.present[g.root.Digest] = true
+		}
+	}
+	var mu sync.Mutex // guards t.present
+	eg, egctx := errgroup.WithContext(ctx)
+	for _, m := range t.likely(o) {
+		if asked[m.Digest] || t.present[m.Digest] || t.read(m) {
+			continue
+		}
+		asked[m.Digest] = true
+		eg.Go(func() error {
+			_, err := p.Resolve(egctx, m.Digest.String())
+			if err != nil && !o.Absent(err) {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				t.present[m.Digest] = true
+			}
+			return nil
+		})
+	}
+	return eg.Wait()
+}
+
+// likely are the manifests of the contents that a right tag names; beside a
+// right tag, or in a thorough run, also those of contents that have no tag.
+func (t *target) likely(o Options) []Manifest {
+	right := slices.ContainsFunc(t.tags, tag.right)
+	var out []Manifest
+	for _, c := range t.contents {
+		named, ok := t.names(c.root)
+		if named && ok || !named && (right || o.Stat != nil) {
+			out = append(out, c.ordered...)
+		}
+	}
+	return out
+}
+
+// names reports whether a tag of the target is to name root, and whether one
+// does so already.
+func (t *target) names(root digest.Digest) (named, right bool) {
+	for _, g := range t.tags {
+		if g.root.Digest == root {
+			named, right = true, right || g.right()
+		}
+	}
+	return named, right
+}
+
+// read reports whether this run has read the very manifest at this target.
+func (t *target) read(m Manifest) bool { return slices.Contains(m.Seen, t.repo.Name()) }
+
+// holds reports whether the target has a manifest and all it points at.
+func (t *target) holds(m Manifest) bool {
+	return (t.present[m.Digest] || slices.Contains(m.At, t.repo.Name())) && !t.broken[m.Digest]
+}
+
+// probeBlobs looks for the blobs of the manifests that are there. A manifest
+// that misses one is as good as absent.
+func probeBlobs(ctx context.Context, t *target, o Options) error {
+	of := map[digest.Digest][]oci.Descriptor{} // by manifest
+	var all []oci.Descriptor
+	for _, m := range t.ordered {
+		if !t.holds(m) {
+			continue
+		}
+		found, err := blobsOf(m.Blob)
+		if err != nil {
+			return err
+		}
+		of[m.Digest] = found
+		all = append(all, found...)
+	}
+	if err := t.stat(ctx, oci.Unique(all), o); err != nil {
+		return err
+	}
+	for d, blobs := range of {
+		t.broken[d] = slices.ContainsFunc(blobs, func(b oci.Descriptor) bool { return !t.blobs[b.Digest] })
+	}
+	return nil
+}
+
+// stat looks for each blob. One of another size than it should have is not
+// there.
+func (t *target) stat(ctx context.Context, all []oci.Descriptor, o Options) error {
+	there := make([]bool, len(all))
+	eg, ctx := errgroup.WithContext(ctx)
+	for i, d := range all {
+		eg.Go(func() (err error) {
+			there[i], err = o.Stat(ctx, t.repo, d)
+			var wrong *oci.MismatchError
+			if errors.As(err, &wrong) {
+				there[i], err = false, nil
+			}
+			return err
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	for i, d := range all {
+		t.blobs[d.Digest] = there[i]
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package manifold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/internal/journal"
+	"github.com/manifold-oci/manifold/plan"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/opencontainers/go-digest"
+)
+
+// keepUnfinished is how long a publish that nobody took up again is remembered.
+const keepUnfinished = 7 * 24 * time.Hour
+
+// Unfinished is a publish that was interrupted.
+type Unfinished struct {
+	// Path is the file that remembers it.
+	Path    string
+	Started time.Time
+	Plan    plan.Plan
+	// Done is how many of the plan's steps are known to be done.
+	Done int
+}
+
+// Unfinished lists the publishes in Options.JournalDir that were interrupted,
+// the oldest first.
+func (m *Manifold) Unfinished() ([]Unfinished, error) {
+	if m.o.JournalDir == "" {
+		return nil, nil
+	}
+	records, err := journal.List(m.o.JournalDir)
+	var out []Unfinished
+	for _, r := range records {
+		if u, err := unfinished(r); err == nil {
+			out = append(out, u)
+		}
+	}
+	return out, err
+}
+
+// ReadUnfinished reads the file of one.
+func ReadUnfinished(path string) (Unfinished, error) {
+	r, err := journal.Read(path)
+	if err != nil {
+		return Unfinished{}, err
+	}
+	return unfinished(r)
+}
+
+func unfinished(r journal.Record) (Unfinished, error) {
+	p, err := plan.Read(bytes.NewReader(r.Head))
+	if err != nil {
+		return Unfinished{}, fmt.Errorf("%s: %w", r.Path, err)
+	}
+	return Unfinished{Path: r.Path, Started: r.Started, Plan: p, Done: len(r.Done)}, nil
+}
+
+// Apply runs a plan that was saved, if its tags still name what they named when
+// it was made; else the error is an [*apply.WorldError] and nothing was
+// written. Tags are looked at once more just before they move. Other errors are
+// those of [apply.Run].
+func (m *Manifold) Apply(ctx context.Context, p plan.Plan) (Receipt, error) {
+	started := time.Now()
+	if err := p.Validate(); err != nil {
+		return Receipt{}, err
+	}
+	if err := apply.Compare(ctx, p, m.applying(nil)); err != nil {
+		r := receipt(p, untried(p, err), m.reg.Stats(), started)
+		return r.failed(err), err
+	}
+	return m.carryOut(ctx, p.Checked(), nil, started)
+}
+
+// untried says of each tag that nothing was done to it.
+func untried(p plan.Plan, err error) apply.Result {
+	found := map[ref.Reference]digest.Digest{}
+	var world *apply.WorldError
+	if errors.As(err, &world) {
+		for _, d := range world.Differences {
+			found[d.Tag] = d.Found
+		}
+	}
+	var res apply.Result
+	for _, s := range p.TagMoves() {
+		host, repo, _ := strings.Cut(s.Target, "/")
+		t := ref.Reference{Host: host, Repository: repo}.WithTag(s.Tag)
+		res.Tags = append(res.Tags, apply.TagResult{Reference: t, Digest: s.Digest, Previous: s.Previous, Fate: apply.Untried, Found: found[t]})
+	}
+	return res
+}
+
+// openJournal opens the journal of a plan, or returns nil when there is no place
+// for one, or nothing to remember.
+func (m *Manifold) openJournal(p plan.Plan) *record {
+	if m.o.JournalDir == "" {
+		return nil
+	}
+	if err := journal.Prune(m.o.JournalDir, keepUnfinished); err != nil {
+		m.o.Report.Warn("", fmt.Sprintf("old journals stay: %v", err))
+	}
+	head, err := planBytes(p)
+	if err != nil {
+		m.o.Report.Warn("", fmt.Sprintf("no journal: %v", err))
+		return nil
+	}
+	j, earlier, err := journal.Open(m.o.JournalDir, p.Key().Encoded()[:32], head)
+	if err != nil {
+		m.o.Report.Warn("", fmt.Sprintf("no journal, so this run cannot be taken up by another: %v", err))
+		return nil
+	}
+	r := &record{Journal: j}
+	if earlier != nil {
+		if u, err := unfinished(*earlier); err == nil {
+			r.earlier = &u.Plan
+		}
+	}
+	return r
+}
+
+// record is the journal of a run, and what an earlier one set out to do.
+type record struct {
+	*journal.Journal
+	earlier *plan.Plan
+}
+
+// planBytes is a plan on one line.
+func planBytes(p plan.Plan) ([]byte, error) {
+	var b bytes.Buffer
+	if err := p.WriteLine(&b); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// takeUp returns the plan to run: the one of an earlier run that was
+// interrupted, since that knows what the tags named before, unless they name
+// something else by now. again reports that there was one.
+func (m *Manifold) takeUp(ctx context.Context, p plan.Plan, j *record, o apply.Options) (_ plan.Plan, again bool) {
+	if j == nil || j.earlier == nil {
+		return p, false
+	}
+	err := apply.Compare(ctx, *j.earlier, o)
+	if err == nil {
+		return *j.earlier, true
+	}
+	var world *apply.WorldError
+	if errors.As(err, &world) {
+		m.o.Report.Warn("", fmt.Sprintf("since an earlier run was interrupted, tags have moved: %v", err))
+	}
+	if head, err := planBytes(p); err == nil {
+		_ = j.Restart(head) // its fault shows when it is written to
+	}
+	return p, true
+}
+
+// closeJournal forgets a run that is done, or that would fail again the same
+// way.
+func (m *Manifold) closeJournal(j *record, failure error) {
+	if j == nil {
+		return
+	}
+	if err := j.Err(); err != nil {
+		m.o.Report.Warn("", fmt.Sprintf("the journal is not whole: %v", err))
+	}
+	end := j.Remove
+	if failure != nil && !apply.Final(failure) {
+		end = j.Close
+	}
+	if err := end(); err != nil {
+		m.o.Report.Warn("", fmt.Sprintf("the journal stays: %v", err))
+	}
+}
