@@ -45,7 +45,7 @@ func (c *Client) host(name string) *host {
 	h, ok := c.hosts[name]
 	if !ok {
 		h = &host{name: name, scopes: map[string]*scopes{}}
-		h.scheme, h.settled = firstScheme(name, apiHosts(c.o.PlainHTTP))
+		h.scheme, h.settled = firstScheme(name, apiHosts(c.o.PlainHTTP), apiHosts(c.o.TryPlainHTTP))
 		c.hosts[name] = h
 	}
 	return h
@@ -53,11 +53,14 @@ func (c *Client) host(name string) *host {
 
 // firstScheme is the rule for plain HTTP: hosts that are listed get it;
 // loopback is tried in plain HTTP first, or in TLS first on port 443, and the
-// other way if that is not what it speaks; every other host gets TLS only.
-func firstScheme(name string, plain []string) (scheme string, settled bool) {
+// other way if that is not what it speaks; so is a host in try, in TLS first;
+// every other host gets TLS only.
+func firstScheme(name string, plain, try []string) (scheme string, settled bool) {
 	switch {
 	case slices.Contains(plain, name):
 		return "http", true
+	case !ref.IsLoopback(name) && slices.Contains(try, name):
+		return "https", false
 	case !ref.IsLoopback(name):
 		return "https", true
 	case strings.HasSuffix(name, ":443"):

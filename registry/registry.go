@@ -38,6 +38,9 @@ type Options struct {
 	// PlainHTTP are hosts, besides loopback, that are spoken to in plain HTTP,
 	// with their port as references spell it.
 	PlainHTTP []string
+	// TryPlainHTTP are hosts that are spoken to in plain HTTP when they do not
+	// answer in TLS, as loopback is.
+	TryPlainHTTP []string
 	// Insecure are hosts whose certificate is not verified.
 	Insecure []string
 	// Transport sends the requests; nil is a clone of http.DefaultTransport,
@@ -123,7 +126,7 @@ func NewClient(o Options) *Client {
 	}
 	c := &Client{o: o, hosts: map[string]*host{}}
 	c.chain = httpchain.New(httpchain.Options{
-		Transport: o.Transport, Insecure: apiHosts(o.Insecure), PlainHTTP: apiHosts(o.PlainHTTP),
+		Transport: o.Transport, Insecure: apiHosts(o.Insecure), PlainHTTP: apiHosts(slices.Concat(o.PlainHTTP, o.TryPlainHTTP)),
 		MaxConcurrent: o.MaxConcurrent, MaxWait: o.MaxWait, Clock: httpchain.Clock{Sleep: o.Sleep},
 		Report: o.Report, Log: o.Log, OnRequest: o.OnRequest,
 	})

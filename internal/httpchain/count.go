@@ -40,6 +40,8 @@ type Record struct {
 	// Status is 0 when there was no answer; Err says why.
 	Status int
 	Err    error
+	// Digest is the Docker-Content-Digest of the answer, "" when it has none.
+	Digest string
 }
 
 // Counter sums up requests.
@@ -112,7 +114,7 @@ func (t *counting) tell(req *http.Request, kind string, resp *http.Response, err
 	scheme, _, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	r := Record{Method: req.Method, Host: req.URL.Host, URL: RedactURL(req.URL), Kind: kind, Auth: scheme, Err: err}
 	if resp != nil {
-		r.Status = resp.StatusCode
+		r.Status, r.Digest = resp.StatusCode, resp.Header.Get("Docker-Content-Digest")
 	}
 	t.hook(r)
 }
