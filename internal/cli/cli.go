@@ -130,7 +130,11 @@ once, and only onto an index that was read back whole.
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	for _, c := range chosen(args) {
 		sub := c.make(h)
-		sub.Long = longer(sub) + "\n" + exitHelp
+		codes, ok := sub.Annotations[exitCodes]
+		if !ok {
+			codes = exitHelp
+		}
+		sub.Long = longer(sub) + "\n" + codes
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -148,6 +152,10 @@ func commands() []entry {
 		{"create", newCreate},
 		{"inspect", newInspect},
 		{"verify", newVerify},
+		{"manifest", newManifest},
+		{"plan", newPlan},
+		{"apply", newApply},
+		{"resume", newResume},
 		{"serve", newServe},
 		{"version", newVersion},
 	}
