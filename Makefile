@@ -8,6 +8,8 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PREFIX ?= /usr/local
+# Docker's CLI looks here below /usr/local and /usr, and in ~/.docker/cli-plugins.
+PLUGINS ?= $(PREFIX)/lib/docker/cli-plugins
 
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -59,8 +61,10 @@ bench: build buildkitd ## compare with buildx: build time, requests, start-up
 	CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
 	scripts/bench.sh
 
-install: build ## install manifold in PREFIX/bin (/usr/local)
+install: build ## install in PREFIX/bin (/usr/local), and as Docker CLI plugin in PLUGINS
 	install -D -m 755 bin/manifold '$(DESTDIR)$(PREFIX)/bin/manifold'
+	install -d '$(DESTDIR)$(PLUGINS)'
+	ln -sf '$(PREFIX)/bin/manifold' '$(DESTDIR)$(PLUGINS)/docker-manifold'
 
 clean: ## remove what was built, and the state of the demo
 	rm -rf bin .demo

@@ -2,7 +2,8 @@
 // them as exactly one index.
 //
 // This file holds signals, streams and the exit code; the commands are in
-// internal/cli.
+// internal/cli. Under the name docker-manifold the program is a plugin of
+// Docker's CLI.
 package main
 
 import (
@@ -22,6 +23,8 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
+	// A reader that goes away is an error of the write; it does not end a publish.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -30,8 +33,12 @@ func run() int {
 		signal.Stop(signals) // a second one ends the process at once
 	}()
 	executable, _ := os.Executable()
-	return cli.Run(ctx, cli.Host{
+	host := cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Env: os.LookupEnv, Executable: executable, Version: version,
-	}, os.Args[1:])
+	}
+	if cli.IsPlugin(os.Args[0]) {
+		return cli.RunPlugin(ctx, host, os.Setenv, os.Args[1:])
+	}
+	return cli.Run(ctx, host, os.Args[1:])
 }

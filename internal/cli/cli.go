@@ -32,6 +32,8 @@ type Host struct {
 	Executable string
 	// Version is what "manifold version" prints.
 	Version string
+	// Name is how help calls this program, "manifold" when empty.
+	Name string
 }
 
 func (h Host) getenv(key string) string {
@@ -126,6 +128,9 @@ once, and only onto an index that was read back whole.
 			}
 			return cmd.Help()
 		},
+	}
+	if h.Name != "" {
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: h.Name}
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	for _, c := range chosen(args) {
