@@ -62,7 +62,7 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 	if w.dry {
 		return p, Receipt{}, nil
 	}
-	r, err := m.carryOut(ctx, p, w.places, started)
+	r, err := m.carryOut(ctx, p, m.applying(w.places), started)
 	return p, r, err
 }
 
@@ -76,15 +76,17 @@ func (m *Manifold) planning(verb string) publish.Options {
 
 // carryOut runs a plan, with a journal if there is a place for it, and says what
 // happened.
-func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, places map[string]apply.BlobOpener, started time.Time) (Receipt, error) {
+func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, o apply.Options, started time.Time) (Receipt, error) {
 	for _, w := range p.Warnings {
 		m.o.Report.Warn("", w)
 	}
-	o := m.applying(places)
 	j := m.openJournal(p)
-	p, o.Again = m.takeUp(ctx, p, j, o)
 	if j != nil {
 		o.Journal = j
+	}
+	if j != nil && j.earlier != nil {
+		o.Again = true
+		p = m.takeUp(ctx, p, j, o)
 	}
 	result, err := apply.Run(ctx, p, o)
 	m.closeJournal(j, err)

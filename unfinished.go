@@ -70,11 +70,12 @@ func (m *Manifold) Apply(ctx context.Context, p plan.Plan) (Receipt, error) {
 	if err := p.Validate(); err != nil {
 		return Receipt{}, err
 	}
-	if err := apply.Compare(ctx, p, m.applying(nil)); err != nil {
-		r := receipt(p, untried(p, err), m.reg.Stats(), started)
-		return r.failed(err), err
+	o := m.applying(nil)
+	var err error
+	if o.Again, err = apply.Compare(ctx, p, o); err != nil {
+		return receipt(p, untried(p, err), m.reg.Stats(), started).failed(err), err
 	}
-	return m.carryOut(ctx, p.Checked(), nil, started)
+	return m.carryOut(ctx, p.Checked(), o, started)
 }
 
 // untried says of each tag that nothing was done to it.
@@ -140,14 +141,11 @@ func planBytes(p plan.Plan) ([]byte, error) {
 
 // takeUp returns the plan to run: the one of an earlier run that was
 // interrupted, since that knows what the tags named before, unless they name
-// something else by now. again reports that there was one.
-func (m *Manifold) takeUp(ctx context.Context, p plan.Plan, j *record, o apply.Options) (_ plan.Plan, again bool) {
-	if j == nil || j.earlier == nil {
-		return p, false
-	}
-	err := apply.Compare(ctx, *j.earlier, o)
+// something else by now.
+func (m *Manifold) takeUp(ctx context.Context, p plan.Plan, j *record, o apply.Options) plan.Plan {
+	_, err := apply.Compare(ctx, *j.earlier, o)
 	if err == nil {
-		return *j.earlier, true
+		return *j.earlier
 	}
 	var world *apply.WorldError
 	if errors.As(err, &world) {
@@ -156,7 +154,7 @@ func (m *Manifold) takeUp(ctx context.Context, p plan.Plan, j *record, o apply.O
 	if head, err := planBytes(p); err == nil {
 		_ = j.Restart(head) // its fault shows when it is written to
 	}
-	return p, true
+	return p
 }
 
 // closeJournal forgets a run that is done, or that would fail again the same

@@ -29,22 +29,26 @@ func (e *WorldError) Error() string {
 }
 
 // Compare reads every tag that a saved plan moves, by one GET each. A tag that
-// names the plan's digest already is no difference. The error is a
-// [*WorldError], or what a registry answered.
-func Compare(ctx context.Context, p plan.Plan, o Options) error {
+// names the plan's digest already is no difference; begun reports that there is
+// one. The error is a [*WorldError], or what a registry answered.
+func Compare(ctx context.Context, p plan.Plan, o Options) (begun bool, _ error) {
 	var diff []Difference
 	for _, s := range p.TagMoves() {
 		t := target(s.Target)
 		now, err := o.Repository(t).Manifest(ctx, s.Tag)
 		if err != nil && !o.Absent(err) {
-			return fmt.Errorf("%s: %w", t.WithTag(s.Tag), err)
+			return false, fmt.Errorf("%s: %w", t.WithTag(s.Tag), err)
 		}
-		if now.Digest != s.Previous && now.Digest != s.Digest {
+		switch now.Digest {
+		case s.Digest:
+			begun = true
+		case s.Previous:
+		default:
 			diff = append(diff, Difference{Tag: t.WithTag(s.Tag), Planned: s.Previous, Found: now.Digest})
 		}
 	}
 	if diff != nil {
-		return &WorldError{Differences: diff}
+		return begun, &WorldError{Differences: diff}
 	}
-	return nil
+	return begun, nil
 }

@@ -236,7 +236,7 @@ func (w *writer) tags(i int) {
 		}
 		s := w.step(i, plan.MoveTag, g.root.Descriptor)
 		s.ID = fmt.Sprintf("%d/move-tag/%s", i, g.name)
-		s.Tag, s.Previous = g.name, g.previous.Digest
+		s.Tag, s.Previous, s.Check = g.name, g.previous.Digest, g.checked
 		if n := len(w.moved); n > 0 {
 			s.After = []string{w.moved[n-1]}
 		} else {

@@ -17,6 +17,7 @@ import (
 
 type buildOptions struct {
 	registryFlags
+	publishFlags
 	nodes          []string
 	nodeTimeout    time.Duration
 	allowEmulation bool
@@ -56,6 +57,7 @@ runs.`,
 	f.StringVar(&o.buildkitd, "buildkitd", "", "`Path` of the buildkitd to start when there is no other node")
 	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
 	o.registryFlags.add(f)
+	o.publishFlags.add(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runBuild(cmd.Context(), h, o, c, args[0]) }
 	return cmd
 }
@@ -82,6 +84,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 	defer nodes.Close()
 	if spec.Push {
 		return pushBuild(ctx, h, o, c, spec, nodes)
+	}
+	if o.publishFlags.set() {
+		return usage("--expect, --no-clobber and --receipt want --push")
 	}
 	if len(o.nodes) == 0 && local.started == nil {
 		return c.Run(ctx, contextPath)
@@ -134,11 +139,9 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 	if err == nil {
 		built, err = m.Build(ctx, opts)
 	}
-	if waitErr := p.Wait(); err == nil {
-		err = waitErr
-	}
+	_ = p.Wait() // a display that nobody sees does not fail a publish
 	out := outputFlags{json: o.json, quiet: spec.Quiet}
-	if err != nil {
+	if err = o.record(built.Receipt, err); err != nil {
 		return out.publishFailed(h, built.Receipt, err)
 	}
 	if err := writeResults(spec, built, p); err != nil {
@@ -175,7 +178,9 @@ func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, erro
 		}
 		opts.Targets = append(opts.Targets, r)
 	}
-	return opts, nil
+	var err error
+	opts.PublishOptions, err = o.publishing(opts.Targets)
+	return opts, err
 }
 
 // removeResults removes the files of an earlier run.

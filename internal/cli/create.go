@@ -17,6 +17,7 @@ import (
 type createOptions struct {
 	registryFlags
 	outputFlags
+	publishFlags
 	tags         []string
 	platforms    []string
 	annotations  []string
@@ -49,6 +50,8 @@ once, onto an index that was read back whole. Prints the digest of the index.`,
 	f.StringVar(&o.progress, "progress", "auto", "Progress on stderr: auto, none, plain, rawjson, tty")
 	o.registryFlags.add(f)
 	o.outputFlags.add(f)
+	o.publishFlags.add(f)
+	o.addPlan(f)
 	return cmd
 }
 
@@ -68,11 +71,15 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 	m := o.library(h, p.Sink())
 	defer m.Close()
 	made, err := m.Create(ctx, opts)
-	if waitErr := p.Wait(); err == nil {
-		err = waitErr
+	_ = p.Wait() // a display that nobody sees does not fail a publish
+	if !opts.DryRun {
+		err = o.record(made.Receipt, err)
 	}
 	if err != nil {
 		return o.publishFailed(h, made.Receipt, err)
+	}
+	if o.planOut != "" {
+		return o.showPlan(h, made.Plan)
 	}
 	if o.metadataFile != "" && !o.dryRun {
 		if err := buildkit.WriteMetadata(o.metadataFile, metadata(made, opts.Targets)); err != nil {
@@ -101,9 +108,12 @@ func metadata(made manifold.Created, targets []ref.Reference) map[string]any {
 }
 
 func (o createOptions) options(args []string) (manifold.CreateOptions, error) {
-	opts := manifold.CreateOptions{DryRun: o.dryRun}
+	opts := manifold.CreateOptions{DryRun: o.dryRun || o.planOut != ""}
 	var err error
 	if opts.Targets, err = targets(o.tags); err != nil {
+		return opts, err
+	}
+	if opts.PublishOptions, err = o.publishing(opts.Targets); err != nil {
 		return opts, err
 	}
 	if len(opts.Targets) == 0 && !o.dryRun {

@@ -10,6 +10,7 @@ import (
 	"github.com/manifold-oci/manifold/index"
 	"github.com/manifold-oci/manifold/internal/buildkit"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 )
@@ -26,7 +27,7 @@ func printError(w io.Writer, err error) {
 // codeOf is the exit code of an error that carries none.
 func codeOf(err error) int {
 	switch {
-	case is[*apply.RaceError](err), registry.Immutable(err):
+	case is[*apply.RaceError](err), is[*apply.WorldError](err), is[*plan.PreconditionError](err), registry.Immutable(err):
 		return ExitPrecondition
 	case is[*buildkit.UsageError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
 		return ExitUsage
@@ -56,6 +57,10 @@ func hintFor(err error) string {
 		return "give one source per platform, or keep some platforms only with --platform"
 	case is[*apply.RaceError](err):
 		return "another job publishes this tag; the index of this run is in the registry under its digest"
+	case is[*apply.WorldError](err):
+		return "make the plan again, and look at what it would replace now"
+	case is[*plan.PreconditionError](err):
+		return "somebody else has moved the tag; look at it with: manifold inspect"
 	case registry.Immutable(err):
 		return "the tag may not be moved in this registry: publish under a new tag"
 	case registry.Denied(err):

@@ -27,7 +27,9 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 
 // library returns the library with the credentials of Docker's config.
 func (r *registryFlags) library(h Host, sink report.Sink) *manifold.Manifold {
-	return manifold.New(manifold.Options{Report: sink, Registry: r.options(h)})
+	o := manifold.Options{Report: sink, Registry: r.options(h)}
+	o.JournalDir, _ = h.journalDir() // without a place, nothing is remembered
+	return manifold.New(o)
 }
 
 func (r *registryFlags) options(h Host) registry.Options {

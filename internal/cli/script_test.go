@@ -118,6 +118,7 @@ func exits(k *kit, args []string) {
 // manifoldMain is cmd/manifold.
 func manifoldMain() {
 	ctx, cancel := context.WithCancelCause(context.Background())
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

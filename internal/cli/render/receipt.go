@@ -55,7 +55,13 @@ func tags(b *strings.Builder, r manifold.Receipt) {
 func Fates(w io.Writer, r manifold.Receipt) {
 	var b strings.Builder
 	tags(&b, r)
-	for _, name := range append(r.Written, r.Leftovers...) {
+	for _, name := range r.Removed {
+		fmt.Fprintf(&b, "removed      %s\n", name)
+	}
+	for _, l := range r.Left {
+		fmt.Fprintf(&b, "left behind  %s  (%s)\n", l.Reference, l.Reason)
+	}
+	for _, name := range r.Leftovers {
 		fmt.Fprintf(&b, "left behind  %s\n", name)
 	}
 	_, _ = io.WriteString(w, b.String())
