@@ -3,7 +3,6 @@ package buildkit
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -25,10 +24,10 @@ func (s *Store) relayed(ctx context.Context, o content.WriterOpts) (content.Writ
 		s.nowPresent(o.Desc)
 		return nil, fmt.Errorf("content %s: %w", o.Desc.Digest, errdefs.ErrAlreadyExists)
 	}
-	r, pipe := io.Pipe()
+	r, pipe := newQueue()
 	w := &relayWriter{
 		store: s, ref: o.Ref, want: o.Desc, started: time.Now(), updated: time.Now(),
-		hash: o.Desc.Digest.Algorithm().Digester(), pipe: pipe, ended: make(chan struct{}),
+		pipe: pipe, ended: make(chan struct{}),
 	}
 	s.mu.Lock()
 	s.writers[o.Ref] = w
@@ -36,7 +35,7 @@ func (s *Store) relayed(ctx context.Context, o content.WriterOpts) (content.Writ
 	go func() {
 		defer close(w.ended)
 		w.err = send(ctx, r)
-		_ = r.CloseWithError(w.err)
+		r.CloseWithError(w.err)
 	}()
 	return w, nil
 }
@@ -68,26 +67,25 @@ func (s *Store) takeFailure() error {
 	return err
 }
 
-// relayWriter is a blob on its way through.
+// relayWriter is a blob on its way through. Its bytes are not hashed here: the
+// registry does that before it takes them under the digest that was announced.
 type relayWriter struct {
 	store   *Store
 	ref     string
 	want    oci.Descriptor
 	started time.Time
-	pipe    *io.PipeWriter
+	pipe    *queueWriter
 	// ended is closed when the upload has ended, with err.
 	ended chan struct{}
 	err   error
 
 	mu      sync.Mutex
 	size    int64
-	hash    digest.Digester
 	updated time.Time
 	done    bool
 }
 
-// Write passes the next bytes on. The last ones go only when all of them have
-// the digest that was announced.
+// Write passes the next bytes on.
 func (w *relayWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,12 +94,6 @@ func (w *relayWriter) Write(p []byte) (int, error) {
 	}
 	if w.size+int64(len(p)) > w.want.Size {
 		return 0, fmt.Errorf("content %s: longer than the %d bytes announced: %w", w.want.Digest, w.want.Size, errdefs.ErrFailedPrecondition)
-	}
-	w.hash.Hash().Write(p)
-	if w.size+int64(len(p)) == w.want.Size {
-		if got := w.hash.Digest(); got != w.want.Digest {
-			return 0, fmt.Errorf("content %s: bytes are %s: %w", w.want.Digest, got, errdefs.ErrFailedPrecondition)
-		}
 	}
 	n, err := w.pipe.Write(p)
 	w.size += int64(n)
@@ -121,12 +113,8 @@ func (w *relayWriter) reason(err error) error {
 	return err
 }
 
-// Digest is that of the bytes so far.
-func (w *relayWriter) Digest() digest.Digest {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.hash.Digest()
-}
+// Digest is the one announced.
+func (w *relayWriter) Digest() digest.Digest { return w.want.Digest }
 
 // Status says how much was received.
 func (w *relayWriter) Status() (content.Status, error) {
@@ -157,7 +145,7 @@ func (w *relayWriter) Commit(_ context.Context, size int64, expected digest.Dige
 	}
 	w.done = true
 	w.forget()
-	_ = w.pipe.Close()
+	w.pipe.CloseWithError(nil)
 	<-w.ended
 	if w.err != nil {
 		return w.store.relayFailed(w.err)
@@ -184,7 +172,7 @@ func (w *relayWriter) Close() error {
 		return nil
 	}
 	w.done = true
-	_ = w.pipe.CloseWithError(errAbandoned)
+	w.pipe.CloseWithError(errAbandoned)
 	<-w.ended
 	return nil
 }
