@@ -44,7 +44,7 @@ func scriptCommands(m map[string]scriptCommand) bool {
 var _ = scriptCommands(map[string]scriptCommand{"exits": exits})
 
 func TestMain(m *testing.M) {
-	testscript.Main(withNodes{m}, map[string]func(){"manifold": manifoldMain})
+	testscript.Main(withNodes{m}, map[string]func(){"manifold": manifoldMain, "docker-manifold": manifoldMain})
 }
 
 func TestScripts(t *testing.T) {
@@ -127,10 +127,14 @@ func manifoldMain() {
 		signal.Stop(signals)
 	}()
 	executable, _ := os.Executable()
-	os.Exit(cli.Run(ctx, cli.Host{
+	host := cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Env: os.LookupEnv, Executable: executable, Version: "test",
-	}, os.Args[1:]))
+	}
+	if cli.IsPlugin(os.Args[0]) {
+		os.Exit(cli.RunPlugin(ctx, host, os.Setenv, os.Args[1:]))
+	}
+	os.Exit(cli.Run(ctx, host, os.Args[1:]))
 }
 
 // option splits "key=value".
