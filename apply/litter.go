@@ -38,15 +38,27 @@ func (r *run) cleanUp(ctx context.Context, failure error) {
 	for _, repo := range repositories(r.result.Written) {
 		mine := slices.DeleteFunc(slices.Clone(r.result.Written), func(w Written) bool { return w.Repository != repo })
 		slices.Reverse(mine) // parents before what they point at
-		reason := "the run can be taken up again"
 		var used map[digest.Digest]bool
-		if Final(failure) {
+		reason := keep(failure)
+		if reason == "" {
 			used, reason = r.used(ctx, mine[0])
 		}
 		for _, w := range mine {
 			r.clean(ctx, w, used, reason)
 		}
 	}
+}
+
+// keep is why nothing is removed after a failure, empty when it is to be.
+func keep(failure error) string {
+	var race *RaceError
+	switch {
+	case errors.As(failure, &race):
+		return "another writer has the tag, this can be tagged again"
+	case !Final(failure):
+		return "the run can be taken up again"
+	}
+	return ""
 }
 
 // clean removes one manifest unless there is a reason against it.

@@ -1,0 +1,156 @@
+package manifold_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/manifold-oci/manifold"
+	"github.com/manifold-oci/manifold/apply"
+	"github.com/manifold-oci/manifold/internal/registrytest"
+	"github.com/manifold-oci/manifold/plan"
+	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/registry"
+	"github.com/opencontainers/go-digest"
+)
+
+// racer is one of two jobs that publish under one tag. It notes when its
+// requests for the tag went out and came back, by one clock for both jobs.
+type racer struct {
+	clock *atomic.Int64
+
+	mu   sync.Mutex
+	puts [2]int64 // the tag's PUT: sent, answered
+	read [2]int64 // the last GET of the tag: sent, answered
+	look [2]int64 // the last GET before the PUT
+	made digest.Digest
+	err  error
+}
+
+func (j *racer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(req.URL.Path, "/manifests/tag") || req.Method == http.MethodHead {
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	sent := j.clock.Add(1)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	at := [2]int64{sent, j.clock.Add(1)}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if req.Method == http.MethodPut {
+		j.puts, j.look = at, j.read
+	} else {
+		j.read = at
+	}
+	return resp, err
+}
+
+func (j *racer) publish(t *testing.T, r *registrytest.Registry, round int, name, image string, o manifold.PublishOptions) {
+	m := manifold.New(manifold.Options{Registry: registry.Options{Transport: j}})
+	defer m.Close()
+	source, err := ref.ParseLocation(r.Reference("race", image))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var made manifold.Created
+	made, j.err = m.Create(t.Context(), manifold.CreateOptions{
+		PublishOptions: o, Sources: []ref.Location{source}, Targets: []ref.Reference{tagOf(t, r)},
+		Annotations: map[string]string{"org.opencontainers.image.version": fmt.Sprintf("%s %d", name, round)},
+	})
+	j.made = made.Index.Digest
+}
+
+func tagOf(t *testing.T, r *registrytest.Registry) ref.Reference {
+	name, err := ref.Parse(r.Reference("race", "tag"))
+	if err != nil {
+		t.Error(err)
+	}
+	return name
+}
+
+// race runs two jobs at the same time, and returns the one whose index the tag
+// names, and the other.
+func race(t *testing.T, r *registrytest.Registry, round int, o manifold.PublishOptions) (won, lost *racer) {
+	t.Helper()
+	clock := &atomic.Int64{}
+	a, b := &racer{clock: clock}, &racer{clock: clock}
+	var wg sync.WaitGroup
+	wg.Go(func() { a.publish(t, r, round, "a", "amd", o) })
+	wg.Go(func() { b.publish(t, r, round, "b", "arm", o) })
+	wg.Wait()
+	switch r.Tags("race")["tag"] {
+	case a.made:
+		return a, b
+	case b.made:
+		return b, a
+	}
+	t.Fatalf("round %d: the tag names neither job's index", round)
+	return nil, nil
+}
+
+func racing(t *testing.T) *registrytest.Registry {
+	r := registrytest.Distribution(t)
+	for name, platform := range map[string]string{"amd": "linux/amd64", "arm": "linux/arm64"} {
+		r.Push("race", name, registrytest.Image(t, platform, registrytest.ImageOptions{}))
+	}
+	return r
+}
+
+// TestLoserOfARaceAlwaysKnows: a hundred times two jobs publish under one tag at
+// the same time. The one whose index the tag does not name in the end has been
+// told so, by the name of the other one, unless it had published whole, and
+// looked, before the other one had written: then it was not overtaken, one came
+// after the other, and the last one stays.
+func TestLoserOfARaceAlwaysKnows(t *testing.T) {
+	r := racing(t)
+	told := 0
+	for round := range 100 {
+		won, lost := race(t, r, round, manifold.PublishOptions{})
+		if won.err != nil {
+			t.Errorf("round %d: the winner failed: %v", round, won.err)
+		}
+		var raced *apply.RaceError
+		switch {
+		case errors.As(lost.err, &raced):
+			told++
+			if raced.Got != won.made || !strings.Contains(raced.Error(), "version") {
+				t.Errorf("round %d: the loser names another writer: %v", round, raced)
+			}
+		case lost.err != nil:
+			t.Errorf("round %d: the loser failed otherwise: %v", round, lost.err)
+		case lost.read[0] > won.puts[1]:
+			t.Errorf("round %d: the loser looked at the tag after the winner had written it, and does not know", round)
+		}
+	}
+	t.Logf("%d of 100 losers were overtaken", told)
+}
+
+// TestPreconditionLetsOneJobThrough: the same, but each job moves the tag only
+// if it names what it named before both. The loser has written nothing, or is
+// told that it was overtaken; both succeed only if one stood still between its
+// look and its write for longer than the other one waited.
+func TestPreconditionLetsOneJobThrough(t *testing.T) {
+	r := racing(t)
+	before := r.Push("race", "tag", registrytest.Image(t, "linux/s390x", registrytest.ImageOptions{}))
+	for round := range 100 {
+		o := manifold.PublishOptions{Expect: []manifold.Expectation{{Tag: tagOf(t, r), Digest: before}}}
+		won, lost := race(t, r, round, o)
+		before = won.made
+		if won.err != nil {
+			t.Errorf("round %d: the winner failed: %v", round, won.err)
+		}
+		var raced *apply.RaceError
+		var precondition *plan.PreconditionError
+		switch {
+		case errors.As(lost.err, &raced), errors.As(lost.err, &precondition):
+		case lost.err != nil:
+			t.Errorf("round %d: the loser failed otherwise: %v", round, lost.err)
+		case won.look[1] > lost.puts[0] || won.puts[0] < lost.read[1]:
+			t.Errorf("round %d: both succeeded", round)
+		}
+	}
+}
