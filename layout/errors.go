@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 )
 
-// Error reports a layout that cannot be read.
+// Error reports a layout that cannot be read or written.
 type Error struct {
 	// Path of the layout.
 	Path string
@@ -31,11 +32,12 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("layout %s: %s is not in it", e.Path, e.Digest)
 }
 
-// Absent reports whether err says that a layout does not hold the content, as
-// opposed to that it could not be read.
+// Absent reports whether err says that a layout does not hold the content, or
+// an engine the image, as opposed to that it could not be read.
 func Absent(err error) bool {
 	var m *MissingError
-	return errors.As(err, &m)
+	var e *EngineError
+	return errors.As(err, &m) || errors.As(err, &e) && e.Status == http.StatusNotFound
 }
 
 // TagError reports a tag that names no image of a layout, or more than one.

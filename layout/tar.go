@@ -51,6 +51,11 @@ const block = 512
 
 // scan reads the headers of a tar. Bytes of members are skipped by seeking.
 func scan(f io.ReadSeeker) (map[string]span, error) {
+	return scanWith(f, func(*tar.Header) {})
+}
+
+// scanWith shows every header to see, too.
+func scanWith(f io.ReadSeeker, see func(*tar.Header)) (map[string]span, error) {
 	if err := checkMagic(f); err != nil {
 		return nil, err
 	}
@@ -71,6 +76,7 @@ func scan(f io.ReadSeeker) (map[string]span, error) {
 			return nil, err
 		}
 		end = offset + (h.Size+block-1)/block*block
+		see(h)
 		if err := addMember(members, h, offset); err != nil {
 			return nil, err
 		}
@@ -95,16 +101,18 @@ func addMember(members map[string]span, h *tar.Header, offset int64) error {
 	if h.Typeflag != tar.TypeReg {
 		return nil
 	}
-	name := path.Clean(strings.TrimPrefix(h.Name, "./"))
+	name := memberName(h.Name)
 	if isSparse(h) {
 		return fmt.Errorf("%s: is stored as a sparse file", name)
 	}
-	if _, ok := members[name]; ok && (name == ocispec.ImageIndexFile || name == ocispec.ImageLayoutFile) {
+	if _, ok := members[name]; ok && (name == ocispec.ImageIndexFile || name == ocispec.ImageLayoutFile || name == dockerManifestFile) {
 		return fmt.Errorf("%s: is in the archive twice", name)
 	}
 	members[name] = span{offset: offset, size: h.Size}
 	return nil
 }
+
+func memberName(s string) string { return path.Clean(strings.TrimPrefix(s, "./")) }
 
 // isSparse reports a file whose bytes are not stored one after the other.
 func isSparse(h *tar.Header) bool {
