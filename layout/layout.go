@@ -1,5 +1,5 @@
 // Package layout reads OCI image layouts: directories, and tar archives of
-// them.
+// them. It also reads what "docker save" writes, and images of a Docker Engine.
 //
 // An archive is indexed once, by its headers, and read in place; nothing is
 // extracted. What is read is checked: manifests against digest and size before
@@ -12,7 +12,8 @@
 // more than one image.
 //
 // Read layout.go first, then resolve.go (which image a tag names) and blob.go;
-// dir.go and tar.go are the two kinds of store.
+// dir.go and tar.go are the two kinds of store. dockerarchive.go says what is
+// promised about images of Docker, dockerimage.go makes their manifests.
 package layout
 
 import (
