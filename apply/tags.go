@@ -36,7 +36,7 @@ func (r *run) moveTag(ctx context.Context, s plan.Step) error {
 }
 
 // leastSettled is longer than a check and a write that nobody disturbs take.
-const leastSettled = 100 * time.Millisecond
+const leastSettled = 250 * time.Millisecond
 
 // settle notes how long the confirmation of a tag with a precondition has to
 // wait. No registry writes a tag on condition, so another writer may have
