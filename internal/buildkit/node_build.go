@@ -29,31 +29,35 @@ func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, err
 	if err := checkSpec(p.spec); err != nil {
 		return nil, p.fault(nil, err)
 	}
-	relayed, err := p.mustRelay(ctx)
-	if err != nil {
+	w, err := p.way(ctx)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if relayed {
+	case w == hands:
 		return p.relay(ctx, platforms, req.KeepGoing)
+	case w == saves:
+		return p.engine(ctx, platforms, req.KeepGoing)
 	}
 	return p.direct(ctx, platforms, req.KeepGoing)
 }
 
-// mustRelay reports whether images come through the client.
-func (p *port) mustRelay(ctx context.Context) (bool, error) {
+// way is how the images of this node get to where they are published.
+func (p *port) way(ctx context.Context) (way, error) {
 	handle := p.machine.Driver
 	if !handle.IsMobyDriver() {
-		return p.o.Relay || p.relays == nil, nil
+		if p.o.Relay || p.relays == nil {
+			return hands, nil
+		}
+		return pushes, nil
 	}
 	features, err := handle.Features(ctx)
 	if err != nil {
-		return false, p.fault(nil, err)
+		return 0, p.fault(nil, err)
 	}
 	if !features[driver.OCIExporter] {
-		return false, &DriverError{Node: p.Name(), Driver: handle.Factory().Name(), Reason: "this engine can neither push an image by digest " +
-			"nor hand one over; turn on its containerd image store, or build on a BuildKit node (--node, --builder)"}
+		return saves, nil
 	}
-	return true, nil
+	return hands, nil
 }
 
 // direct lets the node push, then fetches attestations if there are to be any.

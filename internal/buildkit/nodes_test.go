@@ -49,10 +49,11 @@ func TestEngineHandsItsImageOverAndPushesNothing(t *testing.T) {
 	checkBlob(t, im.Content, im.Manifest.Descriptor)
 }
 
-func TestEngineThatCannotHandOverIsRefusedWithTheReason(t *testing.T) {
+func TestEngineThatWouldLeaveSomethingOutIsRefusedWithTheReason(t *testing.T) {
 	reg := startRegistry(t)
 	n := openEngine(t, false)
 	spec := newSpec(t, buildContext(t, copyFile, 64), parsePlatforms(t, "linux/amd64"), reg.host+"/d/app:1")
+	spec.Image = map[string]string{"annotation.a": "b"}
 	_, err := build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: reg}), build.Options{Platforms: spec.Platforms})
 	var refused *DriverError
 	if !errors.As(err, &refused) || refused.Driver != "remote" || refused.Reason == "" {
