@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/manifold-oci/manifold/index"
 	"github.com/manifold-oci/manifold/oci"
@@ -55,7 +56,7 @@ type Created struct {
 type PlatformsError struct{ Missing, Have []string }
 
 func (e *PlatformsError) Error() string {
-	return fmt.Sprintf("platform %v: no source has it, they have %v", e.Missing, e.Have)
+	return fmt.Sprintf("%s: no source has this platform, they have %s", strings.Join(e.Missing, ", "), strings.Join(e.Have, ", "))
 }
 
 // Create makes one index of existing images and publishes it. Children keep
@@ -283,12 +284,14 @@ func filter(images []index.Image, platforms []oci.Platform) ([]index.Image, erro
 			continue
 		}
 		have = append(have, oci.FormatPlatform(*img.Entry.Platform))
+		kept := false
 		for i, p := range platforms {
 			if oci.SatisfiesPlatform(p, *img.Entry.Platform) {
-				met[i] = true
-				out = append(out, img)
-				break
+				met[i], kept = true, true
 			}
+		}
+		if kept {
+			out = append(out, img)
 		}
 	}
 	var missing []string

@@ -22,7 +22,7 @@ func (e *MissingToolError) Error() string {
 	if len(e.Looked) > 0 {
 		where = "looked for " + strings.Join(e.Looked, ", ")
 	}
-	return fmt.Sprintf("%s: not found (%s): %s", e.Tool, where, e.Install)
+	return fmt.Sprintf("%s: not found (%s)", e.Tool, where)
 }
 
 const (

@@ -140,6 +140,7 @@ once, and only onto an index that was read back whole.
 			codes = exitHelp
 		}
 		sub.Long = longer(sub) + "\n" + codes
+		sub.PreRunE = flagGroups
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -186,6 +187,15 @@ func longer(c *cobra.Command) string {
 		return c.Long
 	}
 	return c.Short + "."
+}
+
+// flagGroups finds flags that exclude each other: cobra does so later, as a
+// failure.
+func flagGroups(cmd *cobra.Command, _ []string) error {
+	if err := cmd.ValidateFlagGroups(); err != nil {
+		return usage("%w", err)
+	}
+	return nil
 }
 
 // exactly and atLeast are cobra's argument checks as usage errors.

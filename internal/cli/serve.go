@@ -54,5 +54,6 @@ func runServe(ctx context.Context, h Host, o serveOptions) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	return context.Cause(ctx)
+	// An interrupt is how a registry is stopped: its exit code, but no complaint.
+	return &exitError{code: ExitFailed, silent: true, err: context.Cause(ctx)}
 }

@@ -30,7 +30,7 @@ func NewVerification(name string, r audit.Result) Verification {
 func Findings(w io.Writer, name string, r audit.Result) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Code, f.Text, platform(f))
+		fmt.Fprintf(&b, "%s: %s\n", f.Severity, f)
 	}
 	n := len(r.Faults())
 	if n > 0 {
@@ -40,13 +40,6 @@ func Findings(w io.Writer, name string, r audit.Result) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func platform(f audit.Finding) string {
-	if f.Platform == "" {
-		return ""
-	}
-	return " (" + f.Platform + ")"
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
