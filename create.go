@@ -113,7 +113,7 @@ type source struct {
 
 // read resolves a location and fetches every manifest below it.
 func (m *Manifold) read(ctx context.Context, l ref.Location) (source, error) {
-	p, name, err := m.open(l)
+	p, name, err := m.open(ctx, l)
 	if err != nil {
 		return source{}, err
 	}

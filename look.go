@@ -30,7 +30,7 @@ func (m *Manifold) Inspect(ctx context.Context, l ref.Location) (Inspection, err
 	if err != nil {
 		return Inspection{}, err
 	}
-	p, _, err := m.open(l)
+	p, _, err := m.open(ctx, l)
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -55,7 +55,7 @@ func (m *Manifold) Verify(ctx context.Context, l ref.Location, o VerifyOptions) 
 	if err != nil {
 		return audit.Result{}, err
 	}
-	p, _, err := m.open(l)
+	p, _, err := m.open(ctx, l)
 	if err != nil {
 		return audit.Result{}, err
 	}

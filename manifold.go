@@ -25,6 +25,8 @@ type Options struct {
 	// Lag bounds how long acknowledged content may stay invisible; 30 s when
 	// zero.
 	Lag time.Duration
+	// Engine is the Docker Engine that docker-daemon:NAME is read from.
+	Engine layout.Engine
 	// JournalDir is where publishes that are under way are remembered, so that
 	// one that was interrupted can be taken up; empty remembers nothing.
 	JournalDir string
@@ -40,7 +42,14 @@ type Manifold struct {
 	reg *registry.Client
 
 	mu      sync.Mutex // guards layouts
-	layouts map[string]*layout.Layout
+	layouts map[string]local
+}
+
+// local is a place that is not in a registry.
+type local interface {
+	place
+	Resolve(ctx context.Context, tag string) (oci.Blob, error)
+	Close() error
 }
 
 // New returns a Manifold. It makes no request.
@@ -48,7 +57,7 @@ func New(o Options) *Manifold {
 	if o.Registry.Report == nil {
 		o.Registry.Report = o.Report
 	}
-	return &Manifold{o: o, reg: registry.NewClient(o.Registry), layouts: map[string]*layout.Layout{}}
+	return &Manifold{o: o, reg: registry.NewClient(o.Registry), layouts: map[string]local{}}
 }
 
 // Close closes the layouts that were opened.
@@ -73,34 +82,68 @@ type place interface {
 }
 
 // open returns the place of a location and the name that plans know it by.
-func (m *Manifold) open(l ref.Location) (place, string, error) {
+func (m *Manifold) open(ctx context.Context, l ref.Location) (place, string, error) {
 	if l.Transport == ref.Registry {
 		return m.reg.Repository(l.Reference), l.Reference.Name(), nil
 	}
-	name := ref.Location{Transport: l.Transport, Path: l.Path}.String()
-	lay, err := m.layout(l.Path)
-	return lay, name, err
+	lay, err := m.layout(ctx, l)
+	return lay, placeName(l), err
 }
 
-// layout opens a layout once.
-func (m *Manifold) layout(path string) (*layout.Layout, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l, ok := m.layouts[path]; ok {
-		return l, nil
+func placeName(l ref.Location) string {
+	return ref.Location{Transport: l.Transport, Path: l.Path}.String()
+}
+
+// layout opens a place that is not in a registry, once.
+func (m *Manifold) layout(ctx context.Context, l ref.Location) (local, error) {
+	name := placeName(l)
+	if opened := m.opened(name, nil); opened != nil {
+		return opened, nil
 	}
-	l, err := layout.Open(path)
+	opened, err := m.openLocal(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	m.layouts[path] = l
+	first := m.opened(name, opened)
+	if first != opened {
+		_ = opened.Close() // somebody else was faster
+	}
+	return first, nil
+}
+
+// opened returns the place of a name, which is fresh if there was none.
+func (m *Manifold) opened(name string, fresh local) local {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, ok := m.layouts[name]; ok || fresh == nil {
+		return l
+	}
+	m.layouts[name] = fresh
+	return fresh
+}
+
+func (m *Manifold) openLocal(ctx context.Context, l ref.Location) (local, error) {
+	switch l.Transport {
+	case ref.DockerArchive:
+		return notNil(layout.OpenDockerArchive(l.Path))
+	case ref.DockerDaemon:
+		return notNil(layout.OpenDockerDaemon(ctx, m.o.Engine, l.Path))
+	}
+	return notNil(layout.Open(l.Path))
+}
+
+// notNil keeps a failure from looking like a place.
+func notNil[T local](l T, err error) (local, error) {
+	if err != nil {
+		return nil, err
+	}
 	return l, nil
 }
 
 // resolve reads what a location names, by the one request that its tag gets.
 func (m *Manifold) resolve(ctx context.Context, l ref.Location) (oci.Blob, error) {
 	if l.Transport != ref.Registry {
-		lay, err := m.layout(l.Path)
+		lay, err := m.layout(ctx, l)
 		if err != nil {
 			return oci.Blob{}, err
 		}

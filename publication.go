@@ -115,7 +115,7 @@ func (m *Manifold) source(name string, places map[string]apply.BlobOpener) (appl
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := m.open(l)
+	p, _, err := m.open(context.Background(), l)
 	return p, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/manifold-oci/manifold"
+	"github.com/manifold-oci/manifold/layout"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 	"github.com/manifold-oci/manifold/report"
@@ -27,9 +28,16 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 
 // library returns the library with the credentials of Docker's config.
 func (r *registryFlags) library(h Host, sink report.Sink) *manifold.Manifold {
-	o := manifold.Options{Report: sink, Registry: r.options(h)}
+	o := manifold.Options{Report: sink, Registry: r.options(h), Engine: h.engine()}
 	o.JournalDir, _ = h.journalDir() // without a place, nothing is remembered
 	return manifold.New(o)
+}
+
+// engine is the Docker Engine that docker's own command line would ask.
+func (h Host) engine() layout.Engine {
+	return layout.Engine{
+		Host: h.getenv("DOCKER_HOST"), CertPath: h.getenv("DOCKER_CERT_PATH"), Verify: h.getenv("DOCKER_TLS_VERIFY") != "",
+	}
 }
 
 func (r *registryFlags) options(h Host) registry.Options {
