@@ -32,12 +32,15 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("layout %s: %s is not in it", e.Path, e.Digest)
 }
 
-// Absent reports whether err says that a layout does not hold the content, or
-// an engine the image, as opposed to that it could not be read.
+// Absent reports whether err says that a layout does not hold the content or has
+// no such tag, or that an engine does not have the image, as opposed to that it
+// could not be read.
 func Absent(err error) bool {
 	var m *MissingError
+	var t *TagError
 	var e *EngineError
-	return errors.As(err, &m) || errors.As(err, &e) && e.Status == http.StatusNotFound
+	return errors.As(err, &m) || errors.As(err, &t) && t.Tag != "" && !t.Ambiguous ||
+		errors.As(err, &e) && e.Status == http.StatusNotFound
 }
 
 // TagError reports a tag that names no image of a layout, or more than one.

@@ -1,5 +1,6 @@
-// Package layout reads OCI image layouts: directories, and tar archives of
-// them. It also reads what "docker save" writes, and images of a Docker Engine.
+// Package layout reads and writes OCI image layouts: directories, and tar
+// archives of them. It also reads what "docker save" writes, and images of a
+// Docker Engine.
 //
 // An archive is indexed once, by its headers, and read in place; nothing is
 // extracted. What is read is checked: manifests against digest and size before
@@ -11,8 +12,13 @@
 // twice, sparse files, layouts of another version, and references that name
 // more than one image.
 //
-// Read layout.go first, then resolve.go (which image a tag names) and blob.go;
-// dir.go and tar.go are the two kinds of store. dockerarchive.go says what is
+// What is written is there whole or not at all: a blob gets its name when its
+// bytes have its digest, index.json is replaced under the lock that BuildKit
+// takes too, an archive appears when it is complete.
+//
+// Read layout.go first, then resolve.go (which image a tag names), blob.go and
+// write.go; dir.go and tar.go, write_dir.go and write_tar.go are the two kinds of
+// store. dockerarchive.go says what is
 // promised about images of Docker, dockerimage.go makes their manifests.
 package layout
 

@@ -1,0 +1,192 @@
+package layout
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// dirSink is a layout in a directory that is written to. The directory is made
+// by the first write.
+type dirSink struct {
+	path string
+
+	mu   sync.Mutex // guards root
+	root *os.Root
+}
+
+// lockFile is the lock that BuildKit and buildx take, too.
+const lockFile = ocispec.ImageIndexFile + ".lock"
+
+// lockPause is how long to wait before a lock is asked for again.
+const lockPause = 20 * time.Millisecond
+
+func (d *dirSink) open(name string) (file, error) {
+	d.mu.Lock()
+	root := d.root
+	d.mu.Unlock()
+	if root == nil {
+		return unborn(name)
+	}
+	return dir{root: root}.open(name)
+}
+
+// unborn gives the files that a layout has before anything was written.
+func unborn(name string) (file, error) {
+	switch name {
+	case ocispec.ImageIndexFile:
+		return fileOf(emptyIndex), nil
+	case ocispec.ImageLayoutFile:
+		return fileOf(marker), nil
+	}
+	return file{}, os.ErrNotExist
+}
+
+func fileOf(s string) file {
+	return file{ReadCloser: io.NopCloser(bytes.NewReader([]byte(s))), size: int64(len(s))}
+}
+
+func (d *dirSink) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.root == nil {
+		return nil
+	}
+	return d.root.Close()
+}
+
+func (d *dirSink) commit() error { return nil }
+
+// born returns the directory, which is a layout from then on.
+func (d *dirSink) born() (*os.Root, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.root != nil {
+		return d.root, nil
+	}
+	if err := os.MkdirAll(d.path, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range map[string]string{ocispec.ImageLayoutFile: marker, ocispec.ImageIndexFile: emptyIndex} {
+		if err := startFile(root, name, text); err != nil {
+			_ = root.Close()
+			return nil, err
+		}
+	}
+	d.root = root
+	return root, nil
+}
+
+// startFile writes a file unless another process was faster.
+func startFile(root *os.Root, name, text string) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	return errors.Join(err, f.Close())
+}
+
+func (d *dirSink) add(name string, _ int64, fill func(io.Writer) error) error {
+	root, err := d.born()
+	if err != nil {
+		return err
+	}
+	if err := root.MkdirAll(filepath.FromSlash(path.Dir(name)), 0o755); err != nil {
+		return err
+	}
+	return replace(root, name, fill)
+}
+
+// replace writes a file beside the layout's and gives it its name when it is
+// whole.
+func replace(root *os.Root, name string, fill func(io.Writer) error) error {
+	part := ".part-" + rand.Text()
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	err = fill(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = root.Rename(part, filepath.FromSlash(name))
+	}
+	if err != nil {
+		_ = root.Remove(part)
+	}
+	return err
+}
+
+func (d *dirSink) edit(ctx context.Context, f func([]byte) ([]byte, error)) error {
+	root, err := d.born()
+	if err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old, err := root.ReadFile(ocispec.ImageIndexFile)
+	if err != nil {
+		return err
+	}
+	b, err := f(old)
+	if err != nil {
+		return err
+	}
+	return replace(root, ocispec.ImageIndexFile, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// lock takes the lock of a layout, waiting for whoever has it.
+func lock(ctx context.Context, root *os.Root) (unlock func(), err error) {
+	f, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		ok, err := tryLock(f)
+		if ok {
+			return func() { _ = f.Close() }, nil
+		}
+		if err == nil {
+			err = pause(ctx, lockPause)
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
