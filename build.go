@@ -11,6 +11,7 @@ import (
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/report"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -23,6 +24,9 @@ type BuildOptions struct {
 	Platforms []oci.Platform
 	// AllowEmulation lets a platform that no node lists be built all the same.
 	AllowEmulation bool
+	// KeepGoing lets the other platforms finish when one fails. Nothing is
+	// tagged all the same.
+	KeepGoing bool
 	// Targets are the references to publish under. Nodes push to the
 	// repositories of these, so the nodes must have been made for them.
 	Targets []ref.Reference
@@ -47,18 +51,14 @@ type Built struct {
 // platform; of [index.Assemble], [publish.Make] and [apply.Run].
 func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 	m.announce(nil, o.Targets)
-	images, err := build.Run(ctx, o.Nodes, build.Options{
-		Platforms: o.Platforms, AllowEmulation: o.AllowEmulation, Report: m.o.Report,
-	})
+	images, err := build.Run(ctx, o.Nodes, o.Run(m.o.Report))
 	if err != nil {
 		failed := Built{Images: images}
 		failed.Receipt = Receipt{Verb: "build", Leftovers: pushed(images, o.Targets)}
 		return failed, err
 	}
 	entries, manifests, places := results(images, o.Targets)
-	content, err := assemble(entries, manifests, index.Options{
-		MediaType: o.MediaType, Annotations: o.Annotations, DescriptorAnnotations: descriptorAnnotations(o.DescriptorAnnotations),
-	})
+	content, err := assemble(entries, manifests, o.index())
 	built := Built{Images: images}
 	if err != nil {
 		return built, err
@@ -75,6 +75,11 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 		}
 	}
 	return built, err
+}
+
+// Run are the options that package build gets.
+func (o BuildOptions) Run(sink report.Sink) build.Options {
+	return build.Options{Platforms: o.Platforms, AllowEmulation: o.AllowEmulation, KeepGoing: o.KeepGoing, Report: sink}
 }
 
 // results turns what nodes made into entries and into manifests with the places

@@ -91,6 +91,7 @@ type port struct {
 	spec     *Spec
 	o        BuildOptions
 	relays   *relay
+	files    *tars // not nil to write files and no image
 	progress progress.Writer
 	stdin    *stdin
 }

@@ -29,6 +29,9 @@ func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, err
 	if err := checkSpec(p.spec); err != nil {
 		return nil, p.fault(nil, err)
 	}
+	if p.files != nil {
+		return p.write(ctx, platforms, req.KeepGoing)
+	}
 	w, err := p.way(ctx)
 	switch {
 	case err != nil:

@@ -52,6 +52,9 @@ type Spec struct {
 	// Others are the outputs beside the pushing one; all outputs without Push.
 	Others []client.ExportEntry
 
+	// StdoutTaken: an output goes to standard output, and nothing else may.
+	StdoutTaken bool
+
 	// Call is what --call or --check asks for, nil for a build.
 	Call *buildflags.CallFunc
 	// Builder is the buildx instance named, empty for the current one.

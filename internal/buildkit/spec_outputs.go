@@ -37,6 +37,7 @@ func (r specReader) readOutputs(s *Spec) error {
 	if err != nil {
 		return usage("output", err)
 	}
+	s.StdoutTaken = slices.ContainsFunc(entries, func(e *buildflags.ExportEntry) bool { return e.Destination == "-" })
 	outputs = r.addShorthands(outputs)
 	if err := r.checkAllowed(s, outputs); err != nil {
 		return err

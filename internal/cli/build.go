@@ -38,8 +38,10 @@ Nodes are those of --node; else those of the buildx builder named by --builder o
 selected; else Docker Engine; else a buildkitd that is started and stopped here.
 With --push, every node pushes its image by digest; the index is made here, and
 each tag moves once, after the index was read back whole. The image id of
---iidfile and -q is the digest of the index. Without --push, buildx's own build
-runs.`,
+--iidfile and -q is the digest of the index. Without --push, or beside it, outputs
+of several platforms on several nodes are put together here: an image layout
+(type=oci), an engine with containerd's image store (--load), files (type=local
+and type=tar). All other outputs are buildx's own.`,
 		Args: exactly(1, "one build context (a path, a URL, or - for standard input)"),
 	}
 	c, err := command(h)
@@ -88,6 +90,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 	if o.publishFlags.set() {
 		return usage("--expect, --no-clobber and --receipt want --push")
 	}
+	if nodes.MustCombine(spec) {
+		return exportBuild(ctx, h, o, c, spec, nodes)
+	}
 	if len(o.nodes) == 0 && local.started == nil {
 		return c.Run(ctx, contextPath)
 	}
@@ -134,7 +139,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 	m := o.registryFlags.library(h, p.Sink())
 	defer m.Close()
 	opts.Nodes = nodes.Build(spec, buildkit.BuildOptions{Registry: m, Relay: o.relay, Progress: p.Writer(), Report: p.Sink()})
-	err = c.PlainOutputs(ctx, spec, nodes, p.Writer())
+	err = otherOutputs(ctx, o, c, spec, nodes, m, p)
 	var built manifold.Built
 	if err == nil {
 		built, err = m.Build(ctx, opts)
@@ -144,7 +149,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 	if err = o.record(built.Receipt, err); err != nil {
 		return out.publishFailed(h, built.Receipt, err)
 	}
-	if err := writeResults(spec, built, p); err != nil {
+	if err := writeResults(spec, spec.Names, built, p); err != nil {
 		return err
 	}
 	return out.print(h.Out, built.Receipt)
@@ -189,9 +194,9 @@ func removeResults(spec *buildkit.Spec) error {
 }
 
 // writeResults writes the files that scripts wait for, after everything else.
-func writeResults(spec *buildkit.Spec, built manifold.Built, p *buildkit.Progress) error {
+func writeResults(spec *buildkit.Spec, names []string, built manifold.Built, p *buildkit.Progress) error {
 	if spec.MetadataFile != "" {
-		published := buildkit.Published{Index: built.Index.Descriptor, Names: spec.Names, Platforms: buildkit.PublishedPlatforms(built.Images)}
+		published := buildkit.Published{Index: built.Index.Descriptor, Names: names, Platforms: buildkit.PublishedPlatforms(built.Images)}
 		published.Index.Annotations = spec.IndexDescriptorAnnotations
 		if spec.MetadataWarnings {
 			published.Warnings = p.Warnings()
