@@ -41,8 +41,9 @@ type Manifold struct {
 	o   Options
 	reg *registry.Client
 
-	mu      sync.Mutex // guards layouts
+	mu      sync.Mutex // guards layouts and writers
 	layouts map[string]local
+	writers map[string]*layout.Writer
 }
 
 // local is a place that is not in a registry.
@@ -57,7 +58,7 @@ func New(o Options) *Manifold {
 	if o.Registry.Report == nil {
 		o.Registry.Report = o.Report
 	}
-	return &Manifold{o: o, reg: registry.NewClient(o.Registry), layouts: map[string]local{}}
+	return &Manifold{o: o, reg: registry.NewClient(o.Registry), layouts: map[string]local{}, writers: map[string]*layout.Writer{}}
 }
 
 // Close closes the layouts that were opened.
@@ -70,7 +71,13 @@ func (m *Manifold) Close() error {
 			first = err
 		}
 	}
+	for _, w := range m.writers {
+		if err := w.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
 	clear(m.layouts)
+	clear(m.writers)
 	return first
 }
 
@@ -179,6 +186,9 @@ func at(l ref.Location, err error) error {
 // from where they can mount, before the first request is made.
 func (m *Manifold) announce(sources []ref.Location, targets []ref.Reference) {
 	for _, t := range targets {
+		if t.AsLocation().Transport != ref.Registry {
+			continue
+		}
 		var from []string
 		for _, s := range sources {
 			if s.Transport == ref.Registry && s.Reference.Host == t.Host && !s.Reference.SameRepository(t) {

@@ -70,7 +70,7 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 func (m *Manifold) planning(verb string) publish.Options {
 	return publish.Options{
 		Verb: verb, Absent: absent, Report: m.o.Report,
-		Open: func(r ref.Reference) publish.Prober { return m.reg.Repository(r) },
+		Open: func(r ref.Reference) publish.Prober { return m.target(r) },
 	}
 }
 
@@ -89,6 +89,9 @@ func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, o apply.Options, s
 		p = m.takeUp(ctx, p, j, o)
 	}
 	result, err := apply.Run(ctx, p, o)
+	if err == nil {
+		err = m.commit()
+	}
 	m.closeJournal(j, err)
 	return receipt(p, result, m.reg.Stats(), started).failed(err), err
 }
@@ -96,9 +99,9 @@ func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, o apply.Options, s
 // applying are the options of the writer.
 func (m *Manifold) applying(places map[string]apply.BlobOpener) apply.Options {
 	return apply.Options{
-		Repository: func(r ref.Reference) apply.Repository { return m.reg.Repository(r) },
+		Repository: func(r ref.Reference) apply.Repository { return m.target(r) },
 		Place:      func(name string) (apply.BlobOpener, error) { return m.source(name, places) },
-		Cleaner:    func(r ref.Reference) apply.Cleaner { return cleaner{m.reg.Repository(r)} },
+		Cleaner:    m.cleanerOf,
 		Absent:     absent, Lag: m.o.Lag, Report: m.o.Report,
 	}
 }

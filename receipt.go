@@ -187,7 +187,7 @@ func tagReceipts(p plan.Plan, res apply.Result) []TagReceipt {
 	var out []TagReceipt
 	seen := map[string]bool{}
 	for _, asked := range p.Targets {
-		r, err := ref.Parse(asked.Reference)
+		r, err := ref.ParseTarget(asked.Reference)
 		name := r.WithTag(r.Tag).String()
 		if err != nil || r.Tag == "" || seen[name] {
 			continue

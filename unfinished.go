@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func untried(p plan.Plan, err error) apply.Result {
 // openJournal opens the journal of a plan, or returns nil when there is no place
 // for one, or nothing to remember.
 func (m *Manifold) openJournal(p plan.Plan) *record {
-	if m.o.JournalDir == "" {
+	if m.o.JournalDir == "" || writesArchive(p) {
 		return nil
 	}
 	if err := journal.Prune(m.o.JournalDir, keepUnfinished); err != nil {
@@ -122,6 +123,14 @@ func (m *Manifold) openJournal(p plan.Plan) *record {
 		}
 	}
 	return r
+}
+
+// writesArchive reports a plan of which nothing is left when it is interrupted:
+// an archive appears when it is whole.
+func writesArchive(p plan.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s plan.Step) bool {
+		return strings.HasPrefix(s.Target, string(ref.OCIArchive)+":")
+	})
 }
 
 // record is the journal of a run, and what an earlier one set out to do.
