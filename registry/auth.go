@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,6 +23,9 @@ type doer interface {
 type authorizer struct {
 	doer
 	credentials func(context.Context, string) (Credential, error)
+
+	// log tells, once per host, where its login came from.
+	log *slog.Logger
 
 	mu      sync.Mutex
 	sources map[string]string // host: how it was logged in to
@@ -55,7 +59,12 @@ func (a *authorizer) credential(ctx context.Context, host string) (auth.Credenti
 func (a *authorizer) remember(host string, c Credential) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.sources[host] = c.how()
+	if how := c.how(); a.sources[host] != how {
+		a.sources[host] = how
+		if a.log != nil {
+			a.log.Debug("login", "host", host, "asked", how)
+		}
+	}
 }
 
 // basic is the Basic login of a host, "" when there is none.

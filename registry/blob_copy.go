@@ -49,7 +49,8 @@ var ErrSessionLost = errors.New("upload sessions are not known to the registry t
 // the session for one PUT. Where mounting is refused, a POST without it comes in
 // between. When the answer to the PUT is lost, a HEAD tells whether the blob is
 // there; what the session still holds of a broken PUT is not sent again. An
-// abandoned session is cancelled.
+// abandoned session is cancelled. With Options.ChunkSize a larger blob goes by
+// one PATCH per piece, the last one by the PUT.
 func (r *Repository) CopyBlob(ctx context.Context, d oci.Descriptor, from []string, open func(context.Context) (io.ReadCloser, error)) (Outcome, error) {
 	c := r.on(opCopyBlob, d.Digest.String())
 	if err := d.Digest.Validate(); err != nil {
@@ -87,6 +88,8 @@ type upload struct {
 	at *url.URL
 	// sent is how much of the blob the session holds.
 	sent int64
+	// least is the smallest piece that the session takes, 0 when it does not say.
+	least int64
 }
 
 // begin opens a session by asking for a mount, or learns that none is needed.

@@ -33,6 +33,8 @@ type knowledge struct {
 	noReferrers bool
 	// patch: a blob is taken by PATCH and an empty PUT, not by one PUT.
 	patch bool
+	// whole: a blob is not taken in pieces.
+	whole bool
 	// blindMount: a mount from the repository itself does not tell whether the
 	// blob is there.
 	blindMount bool

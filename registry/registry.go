@@ -18,6 +18,7 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -48,6 +49,21 @@ type Options struct {
 	Transport http.RoundTripper
 	// MaxConcurrent bounds requests under way per host; 6 when zero.
 	MaxConcurrent int
+	// Mirrors are places to read from before a host itself, by its name in
+	// references: "HOST" or "HOST/PREFIX", where the repository is below the
+	// prefix. [Client.Source] reads there.
+	Mirrors map[string][]string
+	// MaxRate bounds the requests begun per second and host; 0 is no bound.
+	MaxRate float64
+	// ChunkSize cuts blobs that are larger into pieces of that many bytes, so
+	// that each is sent with a fresh token and a broken one is all that is sent
+	// again. Hosts that are known, or found out, to take other sizes or none get
+	// those. 0 sends each blob at once.
+	ChunkSize int64
+	// TLS returns what a host wants of TLS besides the defaults: its own
+	// authorities, a client certificate. A nil config is the default. It has no
+	// effect on a Transport that is not an *http.Transport.
+	TLS func(host string) (*tls.Config, error)
 	// MaxWait bounds what one request waits in all for a host that asks for
 	// patience; 2 minutes when zero. A host that asks for more ends the request
 	// with a [*WaitError].
@@ -127,11 +143,12 @@ func NewClient(o Options) *Client {
 	c := &Client{o: o, hosts: map[string]*host{}}
 	c.chain = httpchain.New(httpchain.Options{
 		Transport: o.Transport, Insecure: apiHosts(o.Insecure), PlainHTTP: apiHosts(slices.Concat(o.PlainHTTP, o.TryPlainHTTP)),
-		MaxConcurrent: o.MaxConcurrent, MaxWait: o.MaxWait, Clock: httpchain.Clock{Sleep: o.Sleep},
+		MaxConcurrent: o.MaxConcurrent, MaxRate: o.MaxRate, TLS: o.TLS, MaxWait: o.MaxWait, Clock: httpchain.Clock{Sleep: o.Sleep},
 		Report: o.Report, Log: o.Log, OnRequest: o.OnRequest,
 	})
 	c.open = &http.Client{Transport: c.chain}
 	c.auth = newAuthorizer(c.chain, o.Credentials)
+	c.auth.log = o.Log
 	return c
 }
 

@@ -17,6 +17,8 @@ import (
 // run sends the blob into the open session, and into further ones when that is
 // lost.
 func (u *upload) run(ctx context.Context) error {
+	defer u.src.close()
+	var most int64 // that a session has held
 	for n := 1; ; n++ {
 		failure := u.send(ctx)
 		if failure == nil {
@@ -29,6 +31,9 @@ func (u *upload) run(ctx context.Context) error {
 		there, err := u.recover(ctx, failure)
 		if there {
 			return nil
+		}
+		if u.sent > most {
+			most, n = u.sent, 1 // it goes on, if slowly
 		}
 		if err == nil && (n == sessions || u.spent != nil && u.spent()) {
 			err = givenUp(failure)
@@ -150,6 +155,11 @@ func held(s string) (int64, bool) {
 
 // send sends what the session does not hold yet, and commits.
 func (u *upload) send(ctx context.Context) error {
+	if n := u.chunk(); n > 0 {
+		if err := u.chunks(ctx, n); err != nil {
+			return err
+		}
+	}
 	c := u.call
 	if u.repo.host.know().patch {
 		if err := u.patch(ctx); err != nil {
@@ -207,6 +217,7 @@ func commitURL(at *url.URL, digest string) *url.URL {
 // leaves the URL as it is, unless there is none yet.
 func (u *upload) follow(resp *http.Response) error {
 	defer drop(resp)
+	u.least = max(u.least, leastChunk(resp.Header))
 	location := resp.Header.Get("Location")
 	if location == "" && u.at != nil {
 		return nil
@@ -239,6 +250,9 @@ type source struct {
 
 	mu  sync.Mutex
 	err error
+	// kept is what a piece has left open for the next one, at an offset.
+	kept   io.ReadCloser
+	keptAt int64
 }
 
 func (s *source) fail(err error) {
@@ -288,6 +302,9 @@ func (b *sourceBody) opened() (io.ReadCloser, error) {
 		return nil, io.ErrClosedPipe
 	}
 	if b.rc != nil {
+		return b.rc, nil
+	}
+	if b.rc = b.src.take(b.skip); b.rc != nil {
 		return b.rc, nil
 	}
 	rc, err := b.src.open(b.src.ctx)

@@ -3,8 +3,8 @@
 //
 // In order, outermost first: plain (refuses plain HTTP to hosts that are not
 // meant to have it), challenges (one readable WWW-Authenticate line), retry
-// (waits as told, and only repeats what can be repeated), limit (per host),
-// count, log, idle, transport. Authentication sits above all of them, in
+// (waits as told, and only repeats what can be repeated), limit and rate (per
+// host), count, log, idle, transport. Authentication sits above all of them, in
 // package registry, because it may add requests of its own and everything here
 // is meant for those too. Retry is outside limit so that a request that waits
 // holds no slot; count and log are innermost so that they see what really went
@@ -19,6 +19,7 @@
 package httpchain
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -53,6 +54,12 @@ type Options struct {
 	PlainHTTP []string
 	// MaxConcurrent bounds the requests under way per host.
 	MaxConcurrent int
+	// MaxRate bounds the requests begun per second and host; 0 is no bound.
+	MaxRate float64
+	// TLS returns what a host wants of TLS besides the defaults; a nil config is
+	// the default. It has no effect on a Transport that is not an
+	// *http.Transport.
+	TLS func(host string) (*tls.Config, error)
 	// MaxWait bounds what one request waits in all before it gives up.
 	MaxWait time.Duration
 	// Attempts bounds how often a request is sent.
@@ -81,10 +88,11 @@ type Chain struct {
 func New(o Options) *Chain {
 	o = o.withDefaults()
 	counter := &Counter{}
-	var rt http.RoundTripper = newTransports(o.Transport, o.Insecure)
+	var rt http.RoundTripper = newTransports(o.Transport, o.Insecure, o.TLS)
 	rt = &idle{next: rt, after: o.Idle}
 	rt = logged(rt, o.Log, o.Clock)
 	rt = &counting{next: rt, counter: counter, hook: o.OnRequest}
+	rt = rated(rt, o.MaxRate, o.Clock)
 	rt = &limiting{next: rt, limits: limits{max: o.MaxConcurrent}}
 	rt = &retrying{next: rt, attempts: o.Attempts, budget: o.MaxWait, clock: o.Clock, report: o.Report}
 	rt = &challenges{next: rt}

@@ -4,32 +4,33 @@ import (
 	"crypto/tls"
 	"net/http"
 	"slices"
+	"sync"
 )
 
 // idleConnections per host are kept for reuse. http.Transport's default of two
 // would close most connections of a parallel publish after each request.
 const idleConnections = 16
 
-// transports sends to hosts with and without verification of certificates.
+// transports sends to each host with the TLS that it wants: verified or not,
+// with authorities and a client certificate of its own.
 type transports struct {
-	verified, insecure http.RoundTripper
-	hosts              []string
+	base     *http.Transport
+	insecure []string
+	config   func(host string) (*tls.Config, error)
+
+	mu    sync.Mutex
+	hosts map[string]*http.Transport
 }
 
-func newTransports(given http.RoundTripper, insecureHosts []string) http.RoundTripper {
+func newTransports(given http.RoundTripper, insecure []string, config func(string) (*tls.Config, error)) http.RoundTripper {
 	if given == nil {
 		given = defaultTransport()
 	}
 	base, ok := given.(*http.Transport)
-	if !ok || len(insecureHosts) == 0 {
+	if !ok || len(insecure) == 0 && config == nil {
 		return given
 	}
-	lax := base.Clone()
-	if lax.TLSClientConfig == nil {
-		lax.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	lax.TLSClientConfig.InsecureSkipVerify = true
-	return &transports{verified: given, insecure: lax, hosts: insecureHosts}
+	return &transports{base: base, insecure: insecure, config: config, hosts: map[string]*http.Transport{}}
 }
 
 func defaultTransport() http.RoundTripper {
@@ -43,8 +44,59 @@ func defaultTransport() http.RoundTripper {
 }
 
 func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
-	if slices.Contains(t.hosts, req.URL.Host) {
-		return t.insecure.RoundTrip(req)
+	if req.URL.Scheme != "https" {
+		return t.base.RoundTrip(req)
 	}
-	return t.verified.RoundTrip(req)
+	rt, err := t.of(req.URL.Host)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	return rt.RoundTrip(req)
+}
+
+// of is the transport of a host. Those that want nothing of their own share
+// one.
+func (t *transports) of(host string) (*http.Transport, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if rt, ok := t.hosts[host]; ok {
+		return rt, nil
+	}
+	c, err := t.tls(host)
+	if err != nil {
+		return nil, err
+	}
+	rt := t.base
+	if c != nil {
+		rt = t.base.Clone()
+		rt.TLSClientConfig = c
+		rt.ForceAttemptHTTP2 = true
+	}
+	t.hosts[host] = rt
+	return rt, nil
+}
+
+// tls is what the host wants, nil for the defaults.
+func (t *transports) tls(host string) (*tls.Config, error) {
+	var c *tls.Config
+	if t.config != nil {
+		var err error
+		if c, err = t.config(host); err != nil {
+			return nil, err
+		}
+	}
+	lax := slices.Contains(t.insecure, host)
+	if c == nil && !lax {
+		return nil, nil
+	}
+	if c == nil {
+		c = t.base.TLSClientConfig
+	}
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c = c.Clone()
+	c.InsecureSkipVerify = c.InsecureSkipVerify || lax
+	return c, nil
 }
