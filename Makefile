@@ -25,7 +25,12 @@ export PATH := $(CURDIR)/bin:$(PATH)
 
 FUZZTIME ?= 10s
 
-.PHONY: help build buildkitd tools demo test race lint fuzz bench install clean
+# Stories that need programs which take minutes to build.
+engines: build buildkitd tools ## today's Docker Engine, and the stories that need it
+	scripts/engines.sh
+	go test ./internal/cli -run 'TestScripts/.*today' -v
+
+.PHONY: engines help build buildkitd tools demo test race lint fuzz bench install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12

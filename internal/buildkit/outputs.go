@@ -200,7 +200,8 @@ func (n *Nodes) storingEngine(ctx context.Context, name string) (mobyclient.APIC
 
 // load gives an image to an engine and reads its answer to the end.
 func load(ctx context.Context, api mobyclient.APIClient, f *os.File) error {
-	answer, err := api.ImageLoad(ctx, f, mobyclient.ImageLoadWithQuiet(true))
+	// Only the reading end: the client would close the file.
+	answer, err := api.ImageLoad(ctx, struct{ io.Reader }{f}, mobyclient.ImageLoadWithQuiet(true))
 	if err != nil {
 		return fmt.Errorf("--load: %w", err)
 	}

@@ -12,28 +12,26 @@ import (
 
 var _ = scriptCommands(map[string]scriptCommand{"engine": engine})
 
-// engine NAME [PROGRAM ARG...]: starts a Docker Engine of its own, dockerd of
-// PATH unless another program is named, and sets $NAME to its endpoint. The
-// script is skipped where there is none, or it cannot run.
+// engine NAME [today]: starts a Docker Engine of its own and sets $NAME to its
+// endpoint: dockerd of PATH, or today's with containerd's image store, which
+// "make engines" builds. The script is skipped where there is none, or it cannot
+// run.
 func engine(k *kit, args []string) {
-	if len(args) < 1 {
-		k.fail("usage: engine name [program args...]")
-	}
-	command := args[1:]
-	if len(command) == 0 {
-		command = []string{"dockerd", "--storage-driver", "vfs"}
-	}
-	bin, err := exec.LookPath(command[0])
-	if err != nil || os.Geteuid() != 0 {
-		k.TB.Skip("needs dockerd and root")
+	if len(args) < 1 || len(args) > 2 {
+		k.fail("usage: engine name [today]")
 	}
 	dir, err := os.MkdirTemp("", "mfd") // the path of a socket has to be short
 	k.ts.Check(err)
 	host := "unix://" + filepath.Join(dir, "d.sock")
-	cmd := exec.Command(bin, append([]string{
-		"--host", host, "--data-root", dir + "/data", "--exec-root", dir + "/exec", "--pidfile", dir + "/pid",
-		"--iptables=false", "--ip6tables=false", "--bridge=none",
-	}, command[1:]...)...)
+	cmd := exec.Command("dockerd", "--storage-driver", "vfs")
+	if len(args) == 2 {
+		cmd = todaysEngine(k, dir)
+	}
+	if cmd.Err != nil || os.Geteuid() != 0 {
+		k.TB.Skip("needs dockerd and root")
+	}
+	cmd.Args = append(cmd.Args, "--host", host, "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
+		"--iptables=false", "--ip6tables=false", "--bridge=none")
 	stderr, err := cmd.StderrPipe()
 	k.ts.Check(err)
 	k.ts.Check(cmd.Start())
@@ -60,4 +58,18 @@ func engine(k *kit, args []string) {
 	case <-ended:
 		k.TB.Skipf("dockerd cannot run here:\n%s", said.String())
 	}
+}
+
+// todaysEngine has its containerd beside it, and starts that itself.
+func todaysEngine(k *kit, dir string) *exec.Cmd {
+	bin, err := filepath.Abs("../../bin/engines")
+	k.ts.Check(err)
+	if _, err := os.Stat(filepath.Join(bin, "dockerd")); err != nil {
+		k.TB.Skip("make engines builds today's dockerd")
+	}
+	config := filepath.Join(dir, "daemon.json")
+	k.ts.Check(os.WriteFile(config, []byte(`{"features":{"containerd-snapshotter":true}}`), 0o600))
+	cmd := exec.Command(filepath.Join(bin, "dockerd"), "--config-file", config)
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return cmd
 }
