@@ -150,6 +150,9 @@ func newManifestPush(h Host) *cobra.Command {
 					return err
 				}
 			}
+			if trace && err == nil {
+				seen.readRest(cmd.Context(), l.Registries, pushed)
+			}
 			if trace {
 				seen.print(h.Err, pushed)
 			}
@@ -244,6 +247,9 @@ func (r registries) Publish(ctx context.Context, c publish.Content, target ref.R
 	made, err := r.m.PublishContent(ctx, "manifest push", c, []ref.Reference{target})
 	var put []digest.Digest
 	for _, w := range made.Receipt.Written {
+		if slices.Contains(made.Receipt.Removed, w) {
+			continue
+		}
 		if name, err := ref.Parse(w); err == nil {
 			put = append(put, name.Digest)
 		}

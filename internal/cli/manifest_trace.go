@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ func (t *digestTrace) sink(next report.Sink) report.Sink {
 		case e.Kind == report.ReadBack && errors.As(e.Err, &other) && other.What == "digest":
 			t.note(&t.read, e.Digest, digest.Digest(other.Got))
 		}
-		next(e)
+		next.Send(e)
 	}
 }
 
@@ -56,6 +57,27 @@ func (t *digestTrace) note(m *map[digest.Digest]digest.Digest, local, seen diges
 		*m = map[digest.Digest]digest.Digest{}
 	}
 	(*m)[local] = seen
+}
+
+// readRest reads what the push had no need to read again, because it was there
+// already.
+func (t *digestTrace) readRest(ctx context.Context, r dockermanifest.Registries, p dockermanifest.Pushed) {
+	all := []oci.Descriptor{p.Root.Descriptor}
+	for _, c := range p.Children {
+		all = append(all, c.Descriptor)
+	}
+	sink := t.sink(nil)
+	for _, d := range all {
+		if t.read[d.Digest] != "" {
+			continue
+		}
+		d = oci.Descriptor{Digest: d.Digest, Size: d.Size, MediaType: d.MediaType}
+		e := report.Event{Kind: report.ReadBack, State: report.Done, Digest: d.Digest}
+		if _, err := r.FetchManifest(ctx, p.List, d); err != nil {
+			e.State, e.Err = report.Failed, err
+		}
+		sink(e)
+	}
 }
 
 // print writes one line per manifest, the list last. A manifest that was in the
