@@ -4,45 +4,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/manifold-oci/manifold/index"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
-	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
-	"golang.org/x/sync/errgroup"
 )
 
 // CreateOptions say what an index is made of and where it is published.
 type CreateOptions struct {
 	PublishOptions
-	// Sources are images and indexes, in a registry or in a layout. Indexes are
-	// flattened with their attestations.
+	// Inputs are sources with something said about them. They come before
+	// Sources.
+	Inputs []Input
+	// Sources are images and indexes, in a registry, a layout, an archive of
+	// docker save or a Docker Engine. Indexes are flattened with their
+	// attestations.
 	Sources []ref.Location
 	// Targets are the references to publish under; they may be on several
 	// hosts. Without any, DryRun must be set.
 	Targets []ref.Reference
+	// Edit changes the index that the first target names, and publishes the
+	// result under every target. Nil makes a new index.
+	Edit *Edit
 	// Platforms keeps only these, with their attestations; empty keeps all. A
 	// platform that no source has is an error.
 	Platforms []oci.Platform
-	// MediaType of the index; empty keeps that of a single index source, and
-	// otherwise follows the children.
+	// Expected are all platforms that the result must have, no more and no
+	// less; empty is not looked at.
+	Expected []oci.Platform
+	// IgnoreMissing leaves out sources that are not there. A source that could
+	// not be asked about is an error all the same, and so is one that is there
+	// in part.
+	IgnoreMissing bool
+	// Plain publishes a single image source as it is, without an index. Any
+	// other source is not affected.
+	Plain bool
+	// MediaType of the index; empty keeps that of a single index source or of
+	// the one that is edited, and otherwise follows the children.
 	MediaType string
 	// Annotations of the index.
 	Annotations map[string]string
 	// DescriptorAnnotations are set on the entries of images.
 	DescriptorAnnotations []DescriptorAnnotation
+	// ManifestAnnotations are set in the manifests of images. These become other
+	// manifests, with other digests, and lose their attestations, which speak of
+	// what they were.
+	ManifestAnnotations []DescriptorAnnotation
+	// Labels change the platforms in the entries of images.
+	Labels []Label
 	// DryRun makes the index and, with Targets, the plan, and writes nothing.
 	DryRun bool
 }
 
-// DescriptorAnnotation is an annotation of the index entry of one platform, or
-// of every image when Platform is nil.
+// DescriptorAnnotation is an annotation for the image of one platform, or for
+// every image when Platform is nil.
 type DescriptorAnnotation struct {
 	Platform   *oci.Platform
 	Key, Value string
+}
+
+// Label is a change of the platform that an index gives to an image. The image
+// and its config are not touched.
+type Label struct {
+	// Of names the entries.
+	Of index.Selector
+	// Change returns the new platform.
+	Change func(oci.Platform) oci.Platform
 }
 
 // Created is the outcome of [Manifold.Create] and [Manifold.Build].
@@ -50,51 +79,72 @@ type Created struct {
 	Index   oci.Blob
 	Plan    plan.Plan
 	Receipt Receipt
+	// Missing are sources that were left out because they are not there.
+	Missing []string
 }
 
 // PlatformsError reports platforms that were asked for and that no source has.
 type PlatformsError struct{ Missing, Have []string }
 
 func (e *PlatformsError) Error() string {
-	return fmt.Sprintf("%s: no source has this platform, they have %s", strings.Join(e.Missing, ", "), strings.Join(e.Have, ", "))
+	return fmt.Sprintf("platform %v: no source has it, they have %v", e.Missing, e.Have)
 }
 
-// Create makes one index of existing images and publishes it. Children keep
-// their bytes; those of another repository or host are mounted or copied first.
-// Each source tag is resolved once.
+// ExpectedError reports a result whose platforms are not those of
+// [CreateOptions.Expected].
+type ExpectedError struct{ Missing, Extra []string }
+
+func (e *ExpectedError) Error() string {
+	var parts []string
+	if len(e.Missing) > 0 {
+		parts = append(parts, "not there: "+strings.Join(e.Missing, ", "))
+	}
+	if len(e.Extra) > 0 {
+		parts = append(parts, "not expected: "+strings.Join(e.Extra, ", "))
+	}
+	return "platforms of the index: " + strings.Join(parts, "; ")
+}
+
+// ErrNoSources reports that there is nothing to make an index of: no source was
+// given, or none of them is there.
+var ErrNoSources = errors.New("no sources specified")
+
+// Create makes one index of existing images and publishes it, or edits one that
+// is published. Children keep their bytes; those of another repository or host
+// are mounted or copied first. Each source tag is resolved once.
+//
+// An edit that meets another writer is done again on what that one has
+// published, so that nothing is lost; see [Edit].
 //
 // Errors: [*oci.SyntaxError] for a source that is not read, with its name;
-// [*index.DuplicateError]; [*PlatformsError]; those of [publish.Make] and
-// [apply.Run]; [*registry.Error].
+// [ErrNoSources], [*InputError], [*PlatformsError], [*ExpectedError],
+// [*BaseError], [*EditConflictError]; those of package index; those of
+// [publish.Make] and [apply.Run]; [*registry.Error]; those of package layout.
 func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error) {
-	if len(o.Sources) == 0 {
-		return Created{}, errors.New("no sources specified")
-	}
-	if !o.DryRun {
-		m.announce(o.Sources, o.Targets)
-	}
-	sources := make([]source, len(o.Sources))
-	eg, egctx := errgroup.WithContext(ctx)
-	for i, l := range o.Sources {
-		eg.Go(func() (err error) {
-			sources[i], err = m.read(egctx, l)
-			return at(l, err)
-		})
-	}
-	if err := eg.Wait(); err != nil {
-		return Created{}, err
-	}
-	content, err := combine(sources, o)
+	inputs, err := o.inputs()
 	if err != nil {
 		return Created{}, err
 	}
-	made := Created{Index: content.Root}
-	if len(o.Targets) == 0 {
-		return made, nil
+	if !o.DryRun {
+		m.announce(locations(inputs), o.Targets)
 	}
-	made.Plan, made.Receipt, err = m.run(ctx, publication{
-		PublishOptions: o.PublishOptions, verb: "create", content: content, targets: o.Targets, dry: o.DryRun,
-	})
+	sources, missing, err := m.readAll(ctx, inputs)
+	if err != nil {
+		return Created{}, err
+	}
+	if len(sources) == 0 && len(inputs) > 0 {
+		return Created{Missing: missing}, fmt.Errorf("%w: none of %s is there", ErrNoSources, strings.Join(missing, ", "))
+	}
+	var made Created
+	if o.Edit != nil {
+		made, err = m.edit(ctx, o, sources)
+	} else {
+		made, err = m.create(ctx, o, sources)
+	}
+	made.Missing = missing
+	for _, name := range missing {
+		made.Receipt.Warnings = append(made.Receipt.Warnings, name+": is not there and was left out")
+	}
 	for _, s := range sources {
 		for _, img := range s.images {
 			made.Receipt.source(img.Entry.Digest, s.location.String())
@@ -103,221 +153,18 @@ func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error)
 	return made, err
 }
 
-// source is one source, read whole: its images and all their manifests.
-type source struct {
-	location  ref.Location
-	root      oci.Blob
-	images    []index.Image
-	manifests []publish.Manifest
-}
-
-// read resolves a location and fetches every manifest below it.
-func (m *Manifold) read(ctx context.Context, l ref.Location) (source, error) {
-	p, name, err := m.open(ctx, l)
+// create makes a new index.
+func (m *Manifold) create(ctx context.Context, o CreateOptions, sources []source) (Created, error) {
+	c, err := m.content(sources, nil, o)
 	if err != nil {
-		return source{}, err
+		return Created{}, err
 	}
-	root, err := m.resolve(ctx, l)
-	if err != nil {
-		return source{}, err
+	made := Created{Index: c.Root}
+	if len(o.Targets) == 0 {
+		return made, nil
 	}
-	s := source{location: l, root: root}
-	r := reader{place: p, name: name}
-	if !oci.IsIndex(root.MediaType) {
-		s.images = []index.Image{{Entry: oci.Entry{Descriptor: root.Descriptor}, Source: l.String()}}
-		r.keep(root)
-		return s, r.finish(ctx, &s)
-	}
-	var unbound []oci.Entry
-	s.images, unbound, err = index.Expand(ctx, p, root, l.String())
-	if err != nil {
-		return s, err
-	}
-	for _, e := range unbound {
-		m.o.Report.Warn(l.String(), fmt.Sprintf("attestation %s speaks of an image that is not there, it is left out", e.Digest))
-	}
-	if err := r.fetch(ctx, s.images); err != nil {
-		return s, err
-	}
-	return s, r.finish(ctx, &s)
-}
-
-// reader collects manifests from one place.
-type reader struct {
-	place     place
-	name      string // of the place, in plans
-	manifests []publish.Manifest
-}
-
-func (r *reader) keep(b oci.Blob) {
-	r.manifests = append(r.manifests, publish.Manifest{Blob: b, At: []string{r.name}, Seen: []string{r.name}})
-}
-
-// fetch reads the manifests of images and attestations side by side and keeps
-// them in the order listed, each once.
-func (r *reader) fetch(ctx context.Context, images []index.Image) error {
-	var all []oci.Descriptor
-	for _, img := range images {
-		all = append(all, img.Entry.Descriptor)
-		for _, a := range img.Attestations {
-			all = append(all, a.Descriptor)
-		}
-	}
-	all = slices.DeleteFunc(oci.Unique(all), func(d oci.Descriptor) bool { return !oci.IsManifest(d.MediaType) })
-	blobs := make([]oci.Blob, len(all))
-	eg, ctx := errgroup.WithContext(ctx)
-	for i, d := range all {
-		eg.Go(func() (err error) {
-			blobs[i], err = r.place.FetchManifest(ctx, d)
-			return err
-		})
-	}
-	if err := eg.Wait(); err != nil {
-		return err
-	}
-	for _, b := range blobs {
-		r.keep(b)
-	}
-	return nil
-}
-
-// finish gives images without a platform the one of their config, and marks
-// what is no image that runs.
-func (r *reader) finish(ctx context.Context, s *source) error {
-	s.manifests = r.manifests
-	eg, ctx := errgroup.WithContext(ctx)
-	for i := range s.images {
-		eg.Go(func() error { return r.label(ctx, &s.images[i]) })
-	}
-	return eg.Wait()
-}
-
-func (r *reader) label(ctx context.Context, img *index.Image) error {
-	if img.Artifact || !oci.IsUnknownPlatform(img.Entry.Platform) {
-		return nil
-	}
-	i := slices.IndexFunc(r.manifests, func(m publish.Manifest) bool { return m.Digest == img.Entry.Digest })
-	if i < 0 {
-		return nil
-	}
-	v, err := oci.ParseManifest(r.manifests[i].Blob)
-	if err != nil {
-		return fmt.Errorf("%s: %w", img.Entry.Digest, err)
-	}
-	if !oci.IsImageConfig(v.Config.MediaType) {
-		img.Artifact = true
-		return nil
-	}
-	p, err := platformOf(ctx, r.place, v)
-	if err != nil {
-		return err
-	}
-	if !oci.IsUnknownPlatform(&p) {
-		img.Entry = index.WithPlatform(img.Entry, p)
-	}
-	return nil
-}
-
-// combine makes the index. A single index of which nothing changes keeps its
-// bytes, and so its digest.
-func combine(sources []source, o CreateOptions) (publish.Content, error) {
-	var images []index.Image
-	var manifests []publish.Manifest
-	for _, s := range sources {
-		images = append(images, s.images...)
-		manifests = merge(manifests, s.manifests)
-	}
-	if unchanged(sources, o) {
-		return publish.Content{Root: sources[0].root, Manifests: manifests}, nil
-	}
-	images, err := filter(images, o.Platforms)
-	if err != nil {
-		return publish.Content{}, err
-	}
-	return assemble(images, manifests, index.Options{
-		MediaType: o.MediaType, Annotations: o.Annotations, DescriptorAnnotations: descriptorAnnotations(o.DescriptorAnnotations),
+	made.Plan, made.Receipt, err = m.run(ctx, publication{
+		PublishOptions: o.PublishOptions, verb: "create", content: c, targets: o.Targets, dry: o.DryRun,
 	})
-}
-
-func unchanged(sources []source, o CreateOptions) bool {
-	if len(sources) != 1 || !oci.IsIndex(sources[0].root.MediaType) {
-		return false
-	}
-	root := sources[0].root
-	return len(o.Annotations) == 0 && len(o.DescriptorAnnotations) == 0 && len(o.Platforms) == 0 &&
-		(o.MediaType == "" || o.MediaType == root.MediaType) && labelledAndFlat(root)
-}
-
-// labelledAndFlat reports that an index needs no repair on the way: no nested
-// index, no attestation without its image, every image with its platform.
-func labelledAndFlat(root oci.Blob) bool {
-	images, unbound, err := index.Flatten(root, "")
-	return err == nil && len(unbound) == 0 && !slices.ContainsFunc(images, func(i index.Image) bool {
-		return oci.IsIndex(i.Entry.MediaType) || !i.Artifact && oci.IsUnknownPlatform(i.Entry.Platform)
-	})
-}
-
-// merge adds manifests, joining the places of those that come twice.
-func merge(all, more []publish.Manifest) []publish.Manifest {
-	for _, m := range more {
-		i := slices.IndexFunc(all, func(a publish.Manifest) bool { return a.Digest == m.Digest })
-		if i < 0 {
-			all = append(all, m)
-			continue
-		}
-		all[i].At = append(all[i].At, m.At...)
-		all[i].Seen = append(all[i].Seen, m.Seen...)
-	}
-	return all
-}
-
-// filter keeps the images of the platforms asked for.
-func filter(images []index.Image, platforms []oci.Platform) ([]index.Image, error) {
-	if len(platforms) == 0 {
-		return images, nil
-	}
-	var out []index.Image
-	var have []string
-	met := make([]bool, len(platforms))
-	for _, img := range images {
-		if img.Entry.Platform == nil {
-			continue
-		}
-		have = append(have, oci.FormatPlatform(*img.Entry.Platform))
-		kept := false
-		for i, p := range platforms {
-			if oci.SatisfiesPlatform(p, *img.Entry.Platform) {
-				met[i], kept = true, true
-			}
-		}
-		if kept {
-			out = append(out, img)
-		}
-	}
-	var missing []string
-	for i, p := range platforms {
-		if !met[i] {
-			missing = append(missing, oci.FormatPlatform(p))
-		}
-	}
-	if len(missing) > 0 {
-		return nil, &PlatformsError{Missing: missing, Have: have}
-	}
-	return out, nil
-}
-
-// descriptorAnnotations returns what to set on the entry of an image.
-func descriptorAnnotations(all []DescriptorAnnotation) func(oci.Entry) map[string]string {
-	if len(all) == 0 {
-		return nil
-	}
-	return func(e oci.Entry) map[string]string {
-		out := map[string]string{}
-		for _, a := range all {
-			if a.Platform == nil || e.Platform != nil && oci.SatisfiesPlatform(*a.Platform, *e.Platform) {
-				out[a.Key] = a.Value
-			}
-		}
-		return out
-	}
+	return made, err
 }

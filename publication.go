@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,8 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 	started := time.Now()
 	o := m.planning(w.verb)
 	o.Targets, o.Expect, o.NoClobber = w.targets, w.Expect, w.NoClobber
-	p, err := publish.Make(ctx, w.content, o)
+	w.content = m.believed(w.content)
+	p, err := w.plan(ctx, o)
 	if err != nil {
 		r := receipt(wanted(w), unplanned(w, err), m.reg.Stats(), started)
 		return p, r.failed(err), err
@@ -64,6 +66,27 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 	}
 	r, err := m.carryOut(ctx, p, m.applying(w.places), started)
 	return p, r, err
+}
+
+// plan makes the plan; that of an image without an index is a copy's.
+func (w publication) plan(ctx context.Context, o publish.Options) (plan.Plan, error) {
+	if oci.IsIndex(w.content.Root.MediaType) {
+		return publish.Make(ctx, w.content, o)
+	}
+	return publish.MakeAll(ctx, []publish.Item{{Content: w.content, Targets: w.targets}}, o)
+}
+
+// believed takes back what was seen in a mirror instead of the repository
+// itself: it is read there before a tag moves.
+func (m *Manifold) believed(c publish.Content) publish.Content {
+	c.Manifests = slices.Clone(c.Manifests)
+	for i := range c.Manifests {
+		c.Manifests[i].Seen = slices.DeleteFunc(slices.Clone(c.Manifests[i].Seen), func(repository string) bool {
+			host, _, _ := strings.Cut(repository, "/")
+			return len(m.o.Registry.Mirrors[host]) > 0
+		})
+	}
+	return c
 }
 
 // planning are the options of a planner.

@@ -21,7 +21,7 @@ var ranks = map[string]int{
 
 	".": 5, "internal/localregistry": 5, "internal/dockermanifest": 5,
 
-	"internal/cli/render": 6, "internal/cli": 7,
+	"internal/cli/render": 6, "internal/spec": 6, "internal/cli": 7,
 
 	"cmd/manifold": 8,
 }
