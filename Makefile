@@ -41,8 +41,9 @@ build: ## bin/manifold, a static binary
 buildkitd: ## bin/buildkitd, the build daemon for local nodes
 	CGO_ENABLED=0 go build -trimpath -o bin/buildkitd github.com/moby/buildkit/cmd/buildkitd
 
-tools: ## bin/crane, which tests use as an independent reader
+tools: ## bin/crane and bin/buildx, which tests read and compare with
 	CGO_ENABLED=0 go build -trimpath -o bin/crane github.com/google/go-containerregistry/cmd/crane
+	CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
 
 demo: build buildkitd ## build and publish examples/hello on two local nodes
 	scripts/demo.sh
@@ -62,8 +63,7 @@ lint: ## golangci-lint with .golangci.yml
 fuzz: ## every fuzz target for FUZZTIME each (10s)
 	scripts/fuzz.sh $(FUZZTIME)
 
-bench: build buildkitd ## compare with buildx: build time, requests, start-up
-	CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
+bench: build buildkitd tools ## compare with buildx: build time, requests, start-up
 	scripts/bench.sh
 
 install: build ## install in PREFIX/bin (/usr/local), and as Docker CLI plugin in PLUGINS

@@ -1,17 +1,19 @@
 #!/bin/bash
-# Compares manifold with buildx, the one that go.mod requires, on this machine:
-#   1. a cached build for two platforms on two local nodes, with push, as a
-#      ratio of times;
-#   2. the requests that putting an index together costs (create against
-#      imagetools create), as the registry's log has them;
-#   3. start-up (version), as a ratio of times.
-# "make bench" runs it. Ratios are to be read, not absolute times.
+# Compares manifold with buildx, the one that go.mod requires, on this machine
+# and in one run:
+#   1. a cached build for two platforms on two local nodes, with push;
+#   2. the requests that an index of eight images costs (create against
+#      imagetools create), as a registry's access log has them;
+#   3. start-up (version).
+# "make bench" runs it; RUNS sets how often. Times are medians of runs taken in
+# turn, so that what else the machine does falls on both. Ratios are to be read,
+# not absolute times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 export PATH="$PATH:/usr/sbin:/sbin"
 
-runs=${RUNS:-10}
+runs=${RUNS:-20}
 state=$(mktemp -d)
 cleanup() {
   stop_all
@@ -19,40 +21,14 @@ cleanup() {
 }
 trap cleanup EXIT
 need runc runc
-need jq jq
-need hyperfine hyperfine
 export BUILDX_CONFIG=$state/buildx DOCKER_CONFIG=$state/docker
-export BUILDX_NO_DEFAULT_ATTESTATIONS=1
 mkdir -p "$DOCKER_CONFIG"
 
-say "starting a registry and two nodes"
+say "starting two registries and two nodes"
 spawn "$state/address" bin/manifold serve --address 127.0.0.1:0 --dir "$state/registry"
 await "the registry" "$state/address" grep -q . "$state/address"
 registry=$(head -n 1 "$state/address")
-start_node amd64 linux/amd64 "$state/amd64" "$state/amd64.sock"
-start_node arm64 linux/arm64 "$state/arm64" "$state/arm64.sock"
-bin/buildx create --name bench --driver remote --platform linux/amd64 "unix://$state/amd64.sock" >/dev/null
-bin/buildx create --name bench --append --driver remote --platform linux/arm64 "unix://$state/arm64.sock" >/dev/null
-examples/hello/build.sh
-
-platforms=linux/amd64,linux/arm64
-manifold="bin/manifold build --builder bench --platform $platforms -t $registry/m:1 --push examples/hello"
-buildx="bin/buildx build --builder bench --platform $platforms -t $registry/b:1 --push examples/hello"
-
-# ratio FILE: mean of the first command by mean of the second
-ratio() { jq -r '"ratio \(.results[0].mean / .results[1].mean * 100 | round / 100)  (\(.results[0].mean * 1000 | round) ms : \(.results[1].mean * 1000 | round) ms)"' "$1"; }
-compare() { hyperfine --style none --warmup 2 --runs "$runs" --export-json "$state/$1.json" "$2" "$3" >/dev/null 2>"$state/$1.log" || { cat "$state/$1.log" >&2; return 1; }; }
-
-say "cached build on two nodes, manifold : buildx"
-compare build "$manifold" "$buildx"
-ratio "$state/build.json"
-
-say "start-up (version), manifold : buildx"
-compare version "bin/manifold version" "bin/buildx version"
-ratio "$state/version.json"
-
-say "requests of create, by method"
-# A registry of its own, whose access log is counted.
+# Of the same storage, with an access log.
 CGO_ENABLED=0 go build -trimpath -o bin/registry github.com/distribution/distribution/v3/cmd/registry
 cat >"$state/registry.yml" <<YML
 version: 0.1
@@ -63,16 +39,76 @@ YML
 OTEL_TRACES_EXPORTER=none spawn "$state/access" bin/registry serve "$state/registry.yml"
 await "the counting registry" "$state/access" grep -q 'listening on' "$state/access"
 counted=$(sed -nE 's/.*listening on ([0-9.:]+).*/\1/p' "$state/access" | head -n 1)
+start_node amd64 linux/amd64 "$state/amd64" "$state/amd64.sock"
+start_node arm64 linux/arm64 "$state/arm64" "$state/arm64.sock"
+bin/buildx create --name bench --driver remote --platform linux/amd64 "unix://$state/amd64.sock" >/dev/null
+bin/buildx create --name bench --append --driver remote --platform linux/arm64 "unix://$state/arm64.sock" >/dev/null
+examples/hello/build.sh
 
-# requests NAME COMMAND...: runs it and counts the lines that it added
+row() { printf '%-46s %10s %10s %8s\n' "$@"; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
+median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+# timed FILE COMMAND...: adds the milliseconds of a run to a file
+timed() {
+  local file=$1 from=${EPOCHREALTIME/./}
+  shift
+  "$@" >"$state/out" 2>&1 || { cat "$state/out" >&2; return 1; }
+  echo $(((${EPOCHREALTIME/./} - from) / 1000)) >>"$file"
+}
+
+# compare NAME A B: runs two functions in turn, with the number of the run; the
+# first three times of each do not count
+compare() {
+  local name=$1 a=$2 b=$3 i
+  rm -f "$state/a" "$state/b"
+  for ((i = 0; i < runs + 3; i++)); do
+    ((i == 3)) && rm -f "$state/a" "$state/b"
+    if ((i % 2)); then
+      timed "$state/a" "$a" "$i" && timed "$state/b" "$b" "$i"
+    else
+      timed "$state/b" "$b" "$i" && timed "$state/a" "$a" "$i"
+    fi
+  done
+  row "$name" "$(median "$state/a") ms" "$(median "$state/b") ms" "$(ratio "$(median "$state/a")" "$(median "$state/b")")"
+}
+
+on_both="--builder bench --platform linux/amd64,linux/arm64 --push"
+manifold_same() { bin/manifold build $on_both --provenance=false -t "$registry/m:1" examples/hello; }
+buildx_same() { bin/buildx build $on_both --provenance=false -t "$registry/b:1" examples/hello; }
+manifold_fresh() { bin/manifold build $on_both --provenance=false -t "$registry/m$1:1" examples/hello; }
+buildx_fresh() { bin/buildx build $on_both --provenance=false -t "$registry/b$1:1" examples/hello; }
+manifold_attested() { bin/manifold build $on_both -t "$registry/ma$1:1" examples/hello; }
+buildx_attested() { bin/buildx build $on_both -t "$registry/ba$1:1" examples/hello; }
+manifold_version() { bin/manifold version; }
+buildx_version() { bin/buildx version; }
+
+# requests NAME COMMAND...: runs it and prints the number of requests it made
 requests() {
   local name=$1 before
   shift
   before=$(wc -l <"$state/access")
   "$@" >"$state/$name.log" 2>&1 || { cat "$state/$name.log" >&2; return 1; }
   sleep 0.5 # the last line is written after the answer
-  tail -n "+$((before + 1))" "$state/access" | grep -oE '"(GET|HEAD|POST|PUT|PATCH|DELETE) /v2/' | sort | uniq -c |
-    awk -v name="$name" '{ gsub(/"/, "", $2); text = text " " $2 " " $1; sum += $1 } END { printf "%-9s%d:%s\n", name, sum, text }'
+  tail -n "+$((before + 1))" "$state/access" | grep -cE '"(GET|HEAD|POST|PUT|PATCH|DELETE) /v2/'
 }
-requests manifold bin/manifold create -t "$counted/m:2" "$counted/m:1"
-requests buildx bin/buildx imagetools create -t "$counted/b:2" "$counted/b:1"
+
+# Eight images of one repository.
+eight=()
+for platform in linux/386 linux/amd64 linux/arm/v6 linux/arm/v7 linux/arm64 linux/ppc64le linux/riscv64 linux/s390x; do
+  tag=${platform//\//-}
+  printf 'FROM scratch\nCOPY dist /\n' |
+    bin/manifold build -q --node "unix://$state/amd64.sock" --allow-emulation --platform "$platform" --provenance=false \
+      -t "$registry/eight:$tag" --push -f - examples/hello >/dev/null
+  eight+=("$counted/eight:$tag")
+done
+
+say "manifold against buildx"
+row "" manifold buildx ratio
+compare "cached build, nothing new to publish" manifold_same buildx_same
+compare "cached build, published to a new repository" manifold_fresh buildx_fresh
+compare "the same with provenance" manifold_attested buildx_attested
+compare "start-up (version)" manifold_version buildx_version
+a=$(requests manifold bin/manifold create -t "$counted/eight:m" "${eight[@]}")
+b=$(requests buildx bin/buildx imagetools create -t "$counted/eight:b" "${eight[@]}")
+row "requests of create, eight sources" "$a" "$b" "$(ratio "$a" "$b")"

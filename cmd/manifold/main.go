@@ -13,12 +13,16 @@ import (
 	"syscall"
 
 	"github.com/manifold-oci/manifold/internal/cli"
+	"github.com/manifold-oci/manifold/internal/startup"
 )
 
 // version is set at link time.
 var version = "dev"
 
-func main() { os.Exit(run()) }
+func main() {
+	startup.Done()
+	os.Exit(run())
+}
 
 func run() int {
 	ctx, cancel := context.WithCancelCause(context.Background())
