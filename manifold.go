@@ -91,7 +91,7 @@ type place interface {
 // open returns the place of a location and the name that plans know it by.
 func (m *Manifold) open(ctx context.Context, l ref.Location) (place, string, error) {
 	if l.Transport == ref.Registry {
-		return m.reg.Repository(l.Reference), l.Reference.Name(), nil
+		return m.reg.Source(l.Reference), l.Reference.Name(), nil
 	}
 	lay, err := m.layout(ctx, l)
 	return lay, placeName(l), err
@@ -160,7 +160,7 @@ func (m *Manifold) resolve(ctx context.Context, l ref.Location) (oci.Blob, error
 	if r.Tag != "" && r.Digest != "" {
 		m.o.Report.Warn(r.String(), "has a tag and a digest: the digest is read, the tag is not looked at")
 	}
-	b, err := m.reg.Repository(r).Manifest(ctx, r.Identifier())
+	b, err := m.reg.Source(r).Manifest(ctx, r.Identifier())
 	if err == nil {
 		m.o.Report.Send(report.Event{Kind: report.Resolve, State: report.Done, Target: r.String(), Digest: b.Digest, Media: b.MediaType})
 	}

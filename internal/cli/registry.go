@@ -2,6 +2,7 @@ package cli
 
 import (
 	"log/slog"
+	"strings"
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/layout"
@@ -16,6 +17,11 @@ type registryFlags struct {
 	plainHTTP   []string
 	insecure    []string
 	maxRequests int
+	maxRate     float64
+	chunkSize   byteSize
+	mirrors     []string
+	ca          []string
+	cert, key   string
 	verbose     bool
 }
 
@@ -23,7 +29,13 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.plainHTTP, "plain-http", nil, "Registry `hosts` to speak to in plain HTTP; loopback needs no flag")
 	f.StringSliceVar(&r.insecure, "insecure", nil, "Registry `hosts` whose certificate is not verified")
 	f.IntVar(&r.maxRequests, "max-requests", 0, "Requests under way at once per host (default 6)")
-	f.BoolVarP(&r.verbose, "verbose", "v", false, "Log every request to stderr")
+	f.Float64Var(&r.maxRate, "max-rate", 0, "Requests begun per second and host (default no limit)")
+	f.Var(&r.chunkSize, "chunk-size", "Send larger blobs in pieces of this `size`, as 64MB, where the registry takes them (default: each at once)")
+	f.StringSliceVar(&r.mirrors, "mirror", nil, "Read a registry's images from another one first, `HOST=MIRROR[/PREFIX]`")
+	f.StringSliceVar(&r.ca, "ca", nil, "`Files` with certificates of authorities to trust, besides the system's and those in Docker's certs.d")
+	f.StringVar(&r.cert, "cert", "", "`File` with the client certificate to show")
+	f.StringVar(&r.key, "key", "", "`File` with the key of --cert")
+	f.BoolVarP(&r.verbose, "verbose", "v", false, "Log every request to stderr, and where each login came from")
 }
 
 // library returns the library with the credentials of Docker's config.
@@ -42,16 +54,36 @@ func (h Host) engine() layout.Engine {
 
 func (r *registryFlags) options(h Host) registry.Options {
 	o := registry.Options{
-		PlainHTTP: r.plainHTTP, Insecure: r.insecure, MaxConcurrent: r.maxRequests,
-		UserAgent: "manifold/" + h.Version,
-		Credentials: registry.DockerCredentials(registry.DockerConfig{
-			Path: h.dockerConfig(), AuthConfig: h.getenv("DOCKER_AUTH_CONFIG"),
-		}),
+		PlainHTTP: r.plainHTTP, Insecure: r.insecure, MaxConcurrent: r.maxRequests, MaxRate: r.maxRate,
+		ChunkSize: int64(r.chunkSize), Mirrors: r.mirrored(), TLS: r.certificates(h).TLS(),
+		UserAgent:   "manifold/" + h.Version,
+		Credentials: registry.DockerCredentials(h.logins()),
 	}
 	if r.verbose {
 		o.Log = slog.New(slog.NewTextHandler(h.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	return o
+}
+
+// certificates are those of flags besides those of the machine.
+func (r *registryFlags) certificates(h Host) registry.Certificates {
+	c := h.certificates()
+	c.CA, c.Cert, c.Key = r.ca, r.cert, r.key
+	return c
+}
+
+// mirrored reads --mirror. A value without "=" is a mirror of Docker Hub, as
+// Docker's own setting is.
+func (r *registryFlags) mirrored() map[string][]string {
+	out := map[string][]string{}
+	for _, s := range r.mirrors {
+		host, mirror, ok := strings.Cut(s, "=")
+		if !ok {
+			host, mirror = "docker.io", s
+		}
+		out[host] = append(out[host], mirror)
+	}
+	return out
 }
 
 // targets reads the references of -t; one without a tag means latest.
