@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"strings"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
@@ -34,33 +34,35 @@ func probe(ctx context.Context, t *target, o Options) error {
 // probeManifests finds which manifests a target has already, of the contents
 // that it seems to have.
 func probeManifests(ctx context.Context, p Prober, t *target, o Options) error {
-	asked := map[digest.Digest]bool{}
 	for _, g := range t.tags {
 		if g.right() {
 			t.present[g.root.Digest] = true
 		}
 	}
-	var mu sync.Mutex // guards t.present
-	eg, egctx := errgroup.WithContext(ctx)
-	for _, m := range t.likely(o) {
-		if asked[m.Digest] || t.present[m.Digest] || t.read(m) {
-			continue
-		}
-		asked[m.Digest] = true
+	ask := slices.DeleteFunc(t.likely(o), func(m Manifest) bool { return t.present[m.Digest] || t.read(m) })
+	slices.SortFunc(ask, func(a, b Manifest) int { return strings.Compare(string(a.Digest), string(b.Digest)) })
+	ask = slices.CompactFunc(ask, func(a, b Manifest) bool { return a.Digest == b.Digest })
+	there := make([]bool, len(ask))
+	eg, ctx := errgroup.WithContext(ctx)
+	for i, m := range ask {
 		eg.Go(func() error {
-			_, err := p.Resolve(egctx, m.Digest.String())
+			_, err := p.Resolve(ctx, m.Digest.String())
+			there[i] = err == nil
 			if err != nil && !o.Absent(err) {
 				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				t.present[m.Digest] = true
 			}
 			return nil
 		})
 	}
-	return eg.Wait()
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	for i, m := range ask {
+		if there[i] {
+			t.present[m.Digest] = true
+		}
+	}
+	return nil
 }
 
 // likely are the manifests of the contents that a right tag names; beside a
@@ -105,7 +107,7 @@ func probeBlobs(ctx context.Context, t *target, o Options) error {
 		if !t.holds(m) {
 			continue
 		}
-		found, err := blobsOf(m.Blob)
+		found, err := BlobsOf(m.Blob)
 		if err != nil {
 			return err
 		}
