@@ -112,7 +112,7 @@ func (w *writer) content(i int) error {
 // blobs adds the steps for the blobs that a manifest points at and returns their
 // IDs; known holds those that an earlier manifest has asked for.
 func (w *writer) blobs(i int, m Manifest, known map[digest.Digest]string) ([]string, error) {
-	all, err := blobsOf(m.Blob)
+	all, err := BlobsOf(m.Blob)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +133,10 @@ func (w *writer) blobs(i int, m Manifest, known map[digest.Digest]string) ([]str
 	return ids, nil
 }
 
-// blobsOf are the blobs that a manifest points at, each once: config and layers
+// BlobsOf are the blobs that a manifest points at, each once: config and layers
 // of an image, and the entries of an index that are no manifests (a cache of
 // BuildKit).
-func blobsOf(b oci.Blob) ([]oci.Descriptor, error) {
+func BlobsOf(b oci.Blob) ([]oci.Descriptor, error) {
 	refs, err := oci.References(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Digest, err)

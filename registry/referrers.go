@@ -24,7 +24,10 @@ func (r *Repository) Referrers(ctx context.Context, d digest.Digest) ([]oci.Desc
 	}
 	if !r.host.know().noReferrers {
 		found, err := r.listReferrers(ctx, c, d)
-		if !noAPI(err) {
+		switch {
+		case err != nil && Absent(err) && !noAPI(err):
+			return nil, nil
+		case !noAPI(err):
 			return found, err
 		}
 		r.host.learn(func(k *knowledge) { k.noReferrers = true })
@@ -32,10 +35,29 @@ func (r *Repository) Referrers(ctx context.Context, d digest.Digest) ([]oci.Desc
 	return r.taggedReferrers(ctx, d)
 }
 
-// noAPI recognises a registry without the API.
+// HasReferrers reports whether the registry has the referrers API, by one GET
+// unless that is known already. d may be any digest.
+func (r *Repository) HasReferrers(ctx context.Context, d digest.Digest) (bool, error) {
+	if r.host.know().noReferrers {
+		return false, nil
+	}
+	_, err := r.listReferrers(ctx, r.on(opListReferrers, d.String()), d)
+	if noAPI(err) {
+		r.host.learn(func(k *knowledge) { k.noReferrers = true })
+		return false, nil
+	}
+	if Absent(err) {
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// noAPI recognises a registry without the API. One that answers that it does not
+// know the repository has it.
 func noAPI(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
+	return errors.As(err, &e) && !e.Has("NAME_UNKNOWN") &&
+		(e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
 func (r *Repository) listReferrers(ctx context.Context, c call, d digest.Digest) ([]oci.Descriptor, error) {

@@ -156,6 +156,10 @@ func commands() []entry {
 	return []entry{
 		{"build", newBuild},
 		{"create", newCreate},
+		{"copy", newCopy},
+		{"tag", newTag},
+		{"ls", newLs},
+		{"delete", newDelete},
 		{"inspect", newInspect},
 		{"verify", newVerify},
 		{"manifest", newManifest},

@@ -36,6 +36,9 @@ type ImageOptions struct {
 	Pad int
 	// Layers is the number of layers, one for 0. Each differs.
 	Layers int
+	// Shared is the number of layers, the first ones, that images of every
+	// platform have in common.
+	Shared int
 	// Annotations of the manifest.
 	Annotations map[string]string
 	// Extra are members of the manifest that no specification knows.
@@ -122,7 +125,11 @@ func (o ImageOptions) layers(t testing.TB, platform string) (layers []oci.Blob, 
 		mediaType = mediaTypeDockerLayer
 	}
 	for i := range max(1, o.Layers) {
-		archive := layerTar(t, text+strings.Repeat("\n", i), o.Pad)
+		content := text
+		if i < o.Shared {
+			content = "shared"
+		}
+		archive := layerTar(t, content+strings.Repeat("\n", i), o.Pad)
 		layers = append(layers, oci.NewBlob(mediaType, compress(t, archive)))
 		diffs = append(diffs, digest.FromBytes(archive))
 	}
