@@ -12,47 +12,104 @@ import (
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 type createOptions struct {
 	registryFlags
 	outputFlags
 	publishFlags
-	tags         []string
-	platforms    []string
-	annotations  []string
-	kind         string
-	dryRun       bool
-	metadataFile string
-	progress     string
+	editFlags
+	tags          []string
+	files         []string
+	spec          string
+	platforms     []string
+	expected      []string
+	annotations   []string
+	labels        []string
+	kind          string
+	preferIndex   bool
+	ignoreMissing bool
+	dryRun        bool
+	metadataFile  string
+	progress      string
+	builder       string
 }
+
+// editFlags change the index that the first tag names.
+type editFlags struct {
+	appends       bool
+	replace       bool
+	remove        []string
+	createMissing bool
+}
+
+const createHelp = `Make one index of images that exist and publish it under every target. Indexes
+are flattened, attestations stay with their images, children keep their bytes and
+are mounted or copied where the target does not have them. Tags move last, each
+once, onto an index that was read back whole. Prints the digest of the index.
+
+Sources, all kinds in one command:
+  REFERENCE, REPOSITORY@DIGEST   in any registry
+  DIGEST                         in the repository of the target
+  oci:DIR[:TAG], oci-archive:FILE[:TAG]
+  docker-archive:FILE[:NAME]     what docker save wrote
+  docker-daemon:NAME             an image of the Docker Engine at DOCKER_HOST
+  -f FILE                        with one of these, or the JSON of a descriptor
+
+With --append, --replace or --remove, or without any source, the index that the
+first -t names is edited. Edits that race lose nothing: a tag that another writer
+has moved meanwhile is read again, and the edit is made on what it names now.
+
+--annotation manifest:KEY=VALUE makes other manifests, with other digests. The
+attestations of these images speak of what they were, and are left out.`
 
 func newCreate(h Host) *cobra.Command {
 	var o createOptions
 	cmd := &cobra.Command{
 		Use:   "create -t TARGET [-t TARGET...] SOURCE...",
-		Short: "Make one index of existing images and publish it",
-		Long: `Make one index of images that exist and publish it under every target. Sources
-are references, or image layouts (oci:DIR[:TAG], oci-archive:FILE[:TAG]). Indexes
-are flattened, attestations stay with their images, children keep their bytes and
-are mounted or copied where the target does not have them. Tags move last, each
-once, onto an index that was read back whole. Prints the digest of the index.`,
-		Args: atLeast(1, "at least one source"),
-		RunE: func(cmd *cobra.Command, args []string) error { return runCreate(cmd.Context(), h, o, args) },
+		Short: "Make one index of existing images, or edit one, and publish it",
+		Long:  createHelp,
+		Args:  cobra.ArbitraryArgs,
+		RunE:  func(cmd *cobra.Command, args []string) error { return runCreate(cmd.Context(), h, o, args) },
 	}
-	f := cmd.Flags()
+	o.add(cmd.Flags())
+	cmd.AddCommand(newFromArgs(h), newFromSpec(h))
+	return cmd
+}
+
+func (o *createOptions) add(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.tags, "tag", "t", nil, "`Reference` to publish under; may be repeated, also for several registries")
-	f.StringSliceVarP(&o.platforms, "platform", "p", nil, "Keep only these `platforms`")
-	f.StringArrayVar(&o.annotations, "annotation", nil, "Annotation, `[index|manifest-descriptor[PLATFORM]:]key=value`; without a prefix, of the index")
+	f.StringArrayVarP(&o.files, "file", "f", nil, "Read a source from a `file`; may be repeated, files come before other sources")
+	f.StringVar(&o.spec, "spec", "", "Read targets, sources and annotations from a YAML `file`, as manifest-tool has it")
+	f.StringArrayVarP(&o.platforms, "platform", "p", nil, "Keep only these `platforms`")
+	f.StringArrayVar(&o.labels, "annotate-platform", nil, "Change the platform of an entry, `PLATFORM|DIGEST,FIELD=VALUE...`; fields are os, architecture, variant, os.version and os.features (a+b), an empty value clears one")
+	f.BoolVar(&o.preferIndex, "prefer-index", true, "Make an index also of a single image; --prefer-index=false publishes that image as it is")
+	o.editFlags.add(f)
+	o.addShared(f)
+}
+
+// addShared adds what from-args and from-spec take, too.
+func (o *createOptions) addShared(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.annotations, "annotation", nil, "Annotation, `[TYPE[PLATFORM][,TYPE...]:]KEY=VALUE`; types are index (the default), manifest-descriptor and manifest")
+	f.StringArrayVar(&o.expected, "expect-platforms", nil, "Write nothing unless the result has exactly these `platforms`")
+	f.BoolVar(&o.ignoreMissing, "ignore-missing", false, "Leave out sources that are not there; one that could not be asked about is an error all the same")
 	f.StringVar(&o.kind, "type", "", "Media type of the index: `oci or docker` (default: as the sources have it)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "Print the index and write nothing")
 	f.StringVar(&o.metadataFile, "metadata-file", "", "Write the result to a `file`, when all is done")
 	f.StringVar(&o.progress, "progress", "auto", "Progress on stderr: auto, none, plain, rawjson, tty")
+	f.StringVar(&o.builder, "builder", "", "Has no effect; for commands written for docker buildx")
 	o.registryFlags.add(f)
 	o.outputFlags.add(f)
 	o.publishFlags.add(f)
 	o.addPlan(f)
-	return cmd
+}
+
+func (e *editFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&e.appends, "append", false, "Add the sources to the index that the first -t names")
+	f.BoolVar(&e.replace, "replace", false, "Put the sources in the place of the images for the same platforms in the index that the first -t names; with --append also add those that are not there")
+	f.StringArrayVar(&e.remove, "remove", nil, "Remove the entries with a `platform or digest` from the index that the first -t names; may be repeated")
+	f.BoolVar(&e.createMissing, "create-missing", false, "With --append: a tag that is not there yet is an empty index")
 }
 
 func runCreate(ctx context.Context, h Host, o createOptions, args []string) error {
@@ -60,6 +117,11 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 	if err != nil {
 		return err
 	}
+	return o.create(ctx, h, opts)
+}
+
+// create makes the one library call and draws what came of it.
+func (o createOptions) create(ctx context.Context, h Host, opts manifold.CreateOptions) error {
 	mode, err := buildkit.ProgressMode(o.display(o.progress))
 	if err != nil {
 		return err
@@ -68,7 +130,11 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 	if err != nil {
 		return err
 	}
-	m := o.library(h, p.Sink())
+	sink := p.Sink()
+	if o.display(o.progress) == "none" {
+		sink = warnings(h)
+	}
+	m := o.library(h, sink)
 	defer m.Close()
 	made, err := m.Create(ctx, opts)
 	_ = p.Wait() // a display that nobody sees does not fail a publish
@@ -105,104 +171,6 @@ func metadata(made manifold.Created, targets []ref.Reference) map[string]any {
 		"containerimage.digest":     made.Index.Digest,
 		"image.name":                strings.Join(slices.Compact(names), ","),
 	}
-}
-
-func (o createOptions) options(args []string) (manifold.CreateOptions, error) {
-	opts := manifold.CreateOptions{DryRun: o.dryRun || o.planOut != ""}
-	var err error
-	if opts.Targets, err = targets(o.tags); err != nil {
-		return opts, err
-	}
-	if opts.PublishOptions, err = o.publishing(opts.Targets); err != nil {
-		return opts, err
-	}
-	if len(opts.Targets) == 0 && !o.dryRun {
-		return opts, usage("can't push with no tags specified, please set --tag or --dry-run")
-	}
-	for _, a := range args {
-		l, err := ref.ParseLocation(a)
-		if err != nil {
-			return opts, &exitError{code: ExitUsage, err: err}
-		}
-		opts.Sources = append(opts.Sources, l)
-	}
-	if opts.Platforms, err = platforms(o.platforms); err != nil {
-		return opts, err
-	}
-	if opts.MediaType, err = indexType(o.kind); err != nil {
-		return opts, err
-	}
-	return opts, annotate(&opts, o.annotations)
-}
-
-func indexType(kind string) (string, error) {
-	switch kind {
-	case "":
-		return "", nil
-	case "oci":
-		return oci.MediaTypeIndex, nil
-	case "docker":
-		return oci.MediaTypeDockerList, nil
-	}
-	return "", usage("--type %s: want oci or docker", kind)
-}
-
-func platforms(in []string) ([]oci.Platform, error) {
-	var out []oci.Platform
-	for _, s := range in {
-		for part := range strings.SplitSeq(s, ",") {
-			p, err := oci.ParsePlatform(strings.TrimSpace(part))
-			if err != nil {
-				return nil, &exitError{code: ExitUsage, err: err}
-			}
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
-// annotate reads --annotation as buildx spells it.
-func annotate(o *manifold.CreateOptions, in []string) error {
-	for _, s := range in {
-		key, value, ok := strings.Cut(s, "=")
-		if !ok || key == "" {
-			return usage("--annotation %q: want key=value", s)
-		}
-		kind, name, prefixed := strings.Cut(key, ":")
-		switch {
-		case !prefixed || kind == "index":
-			if !prefixed {
-				name = key
-			}
-			if o.Annotations == nil {
-				o.Annotations = map[string]string{}
-			}
-			o.Annotations[name] = value
-		case strings.HasPrefix(kind, "manifest-descriptor"):
-			a, err := descriptorAnnotation(kind, name, value)
-			if err != nil {
-				return err
-			}
-			o.DescriptorAnnotations = append(o.DescriptorAnnotations, a)
-		default:
-			return usage("--annotation %q: %s annotations cannot be set here: children keep their bytes", s, kind)
-		}
-	}
-	return nil
-}
-
-func descriptorAnnotation(kind, key, value string) (manifold.DescriptorAnnotation, error) {
-	a := manifold.DescriptorAnnotation{Key: key, Value: value}
-	inner, ok := strings.CutPrefix(strings.TrimPrefix(kind, "manifest-descriptor"), "[")
-	if !ok {
-		return a, nil
-	}
-	p, err := oci.ParsePlatform(strings.TrimSuffix(inner, "]"))
-	if err != nil {
-		return a, &exitError{code: ExitUsage, err: err}
-	}
-	a.Platform = &p
-	return a, nil
 }
 
 // printIndex prints the exact bytes and a newline, as buildx imagetools does.

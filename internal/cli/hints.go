@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/index"
@@ -27,7 +28,8 @@ func printError(w io.Writer, err error) {
 // codeOf is the exit code of an error that carries none.
 func codeOf(err error) int {
 	switch {
-	case is[*apply.RaceError](err), is[*apply.WorldError](err), is[*plan.PreconditionError](err), registry.Immutable(err):
+	case is[*apply.RaceError](err), is[*apply.WorldError](err), is[*plan.PreconditionError](err), registry.Immutable(err),
+		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err):
 		return ExitPrecondition
 	case is[*buildkit.UsageError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
 		return ExitUsage
@@ -53,8 +55,12 @@ func hintFor(err error) string {
 		return "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"
 	case is[*buildkit.DriverError](err):
 		return "create a builder that pushes by itself: docker buildx create --driver docker-container --use"
+	case is[*manifold.BaseError](err):
+		return "--append --create-missing makes the tag"
+	case is[*index.AbsentError](err):
+		return "look at what is there with: manifold inspect; --append --replace also adds what is not there"
 	case errors.As(err, &duplicate):
-		return "give one source per platform, or keep some platforms only with --platform"
+		return "give one source per platform, keep some platforms only with --platform, or put one in the place of the other with --replace"
 	case is[*apply.RaceError](err):
 		return "another job publishes this tag; the index of this run is in the registry under its digest"
 	case is[*apply.WorldError](err):
