@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/build"
@@ -27,6 +28,9 @@ type BuildOptions struct {
 	// KeepGoing lets the other platforms finish when one fails. Nothing is
 	// tagged all the same.
 	KeepGoing bool
+	// Required are the platforms without which the build fails; others are left
+	// out of the index when they fail. Empty: all.
+	Required []oci.Platform
 	// Targets are the references to publish under. Nodes push to the
 	// repositories of these, so the nodes must have been made for them.
 	Targets []ref.Reference
@@ -68,6 +72,7 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 		PublishOptions: o.PublishOptions, verb: "build", content: content, targets: o.Targets, places: places,
 	})
 	built.Receipt.Blobs.relayed(images)
+	built.Receipt.Missing = missing(o.Platforms, images)
 	for _, img := range images {
 		built.Receipt.built(img.Manifest.Digest, img.Node, img.Duration)
 		for _, d := range img.Leftovers {
@@ -79,7 +84,7 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 
 // Run are the options that package build gets.
 func (o BuildOptions) Run(sink report.Sink) build.Options {
-	return build.Options{Platforms: o.Platforms, AllowEmulation: o.AllowEmulation, KeepGoing: o.KeepGoing, Report: sink}
+	return build.Options{Platforms: o.Platforms, AllowEmulation: o.AllowEmulation, KeepGoing: o.KeepGoing, Required: o.Required, Report: sink}
 }
 
 // results turns what nodes made into entries and into manifests with the places
@@ -126,6 +131,18 @@ func digests(blobs []build.Relayed) []digest.Digest {
 	out := make([]digest.Digest, len(blobs))
 	for i, b := range blobs {
 		out[i] = b.Digest
+	}
+	return out
+}
+
+// missing are the platforms that were left out.
+func missing(platforms []oci.Platform, images []build.Image) []string {
+	var out []string
+	for _, p := range platforms {
+		has := func(im build.Image) bool { return oci.PlatformKey(im.Platform) == oci.PlatformKey(p) }
+		if !slices.ContainsFunc(images, has) {
+			out = append(out, oci.FormatPlatform(p))
+		}
 	}
 	return out
 }

@@ -27,6 +27,8 @@ type Receipt struct {
 	Blobs     BlobReceipt       `json:"blobs"`
 	// Written are the manifests that were put by digest, "repository@digest".
 	Written []string `json:"written,omitempty"`
+	// Missing are platforms that were not required and are left out.
+	Missing []string `json:"missing,omitempty"`
 	// PutBack are children that a registry dropped when the tag moved and that
 	// were sent again.
 	PutBack []digest.Digest `json:"putBack,omitempty"`

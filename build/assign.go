@@ -14,6 +14,8 @@ type Candidate struct {
 	// Listed is what the node reports, most native first. Nil if it was not
 	// asked or did not answer.
 	Listed []oci.Platform
+	// Busy is how many builds are under way on it.
+	Busy int
 }
 
 // Assignment gives a platform to the node with this index.
@@ -26,12 +28,15 @@ type Assignment struct {
 
 // Assign gives each platform to one node, in the order of platforms without
 // repetitions. A node that declares the platform wins; else the node that
-// lists it earliest. Equal nodes share: the one with the fewest platforms so
-// far, then the first. A platform that nobody has is a *NoNodeError, or, with
+// lists it earliest. Equal nodes share: the one with the fewest builds, those
+// under way and the platforms so far, then the first. A platform that nobody has is a *NoNodeError, or, with
 // emulate, goes to the first node with the same operating system (to the
 // first node if there is none).
 func Assign(platforms []oci.Platform, candidates []Candidate, emulate bool) ([]Assignment, error) {
 	load := make([]int, len(candidates))
+	for i, c := range candidates {
+		load[i] = c.Busy
+	}
 	var out []Assignment
 	for _, p := range unique(platforms) {
 		a := Assignment{Platform: p, Node: best(p, candidates, load)}
@@ -45,6 +50,29 @@ func Assign(platforms []oci.Platform, candidates []Candidate, emulate bool) ([]A
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// contested lists the candidates that fit some platform as well as another one
+// does: there it matters how busy they are.
+func contested(platforms []oci.Platform, candidates []Candidate) []int {
+	var out []int
+	for _, p := range platforms {
+		at := best(p, candidates, make([]int, len(candidates)))
+		if at < 0 {
+			continue
+		}
+		var equal []int
+		for i, c := range candidates {
+			if rank(p, c) == rank(p, candidates[at]) {
+				equal = append(equal, i)
+			}
+		}
+		if len(equal) > 1 {
+			out = append(out, equal...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // best returns the index of the candidate that fits p best, or -1.

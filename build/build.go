@@ -41,6 +41,14 @@ type Node interface {
 	Build(ctx context.Context, req Request) ([]Image, error)
 }
 
+// Busy is a [Node] that can say how much it has to do. Of several nodes that fit
+// a platform equally well, the one with the least gets it.
+type Busy interface {
+	// Busy counts the builds under way on the node, those of others too. The
+	// error is an *UnreachableError when the node does not answer.
+	Busy(ctx context.Context) (int, error)
+}
+
 // Request is what one node is asked to build.
 type Request struct {
 	// Platforms is empty for the node's own default platform.
@@ -112,5 +120,8 @@ type Options struct {
 	// KeepGoing lets the other platforms finish when one fails. Run still
 	// fails.
 	KeepGoing bool
-	Report    report.Sink
+	// Required are the platforms without which Run fails; the others are left
+	// out with a warning when they fail or nobody builds them. Empty: all.
+	Required []oci.Platform
+	Report   report.Sink
 }

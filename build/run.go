@@ -46,10 +46,13 @@ func assign(ctx context.Context, nodes []Node, o Options) ([]job, error) {
 	for i, n := range nodes {
 		candidates[i] = Candidate{Name: n.Name(), Declared: n.Declared()}
 	}
-	as, err := Assign(want, candidates, false)
-	if err != nil {
-		as, err = assignAsked(ctx, nodes, candidates, want, o)
+	if _, err := Assign(want, candidates, false); err != nil {
+		if want, err = askAll(ctx, nodes, candidates, want, o); err != nil {
+			return nil, err
+		}
 	}
+	weigh(ctx, nodes, candidates, want, o.Report)
+	as, err := Assign(want, candidates, o.AllowEmulation)
 	if err != nil {
 		return nil, err
 	}
@@ -57,22 +60,65 @@ func assign(ctx context.Context, nodes []Node, o Options) ([]job, error) {
 	return group(as, nodes), nil
 }
 
-// assignAsked assigns with what the nodes say of themselves. If a platform is
-// still without a node, a silent node may be the one that has it: its error
-// is the answer then, and emulation is no way round it.
-func assignAsked(ctx context.Context, nodes []Node, candidates []Candidate, want []oci.Platform, o Options) ([]Assignment, error) {
+// askAll asks the nodes what they build, and returns the platforms that can be
+// built. If one is still without a node, a silent node may be the one that has
+// it: its error is the answer then, and emulation is no way round it.
+func askAll(ctx context.Context, nodes []Node, candidates []Candidate, want []oci.Platform, o Options) ([]oci.Platform, error) {
 	silent := ask(ctx, nodes, candidates)
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	as, err := Assign(want, candidates, o.AllowEmulation && len(silent) == 0)
-	if err != nil && len(silent) > 0 {
-		return nil, silent[0]
+	want, err := o.withNode(want, candidates, silent)
+	if err != nil {
+		return nil, err
 	}
 	for _, e := range silent {
 		o.Report.Warn("", e.Error())
 	}
-	return as, err
+	return want, nil
+}
+
+// withNode drops optional platforms that no node builds.
+func (o Options) withNode(want []oci.Platform, candidates []Candidate, silent []error) ([]oci.Platform, error) {
+	var out []oci.Platform
+	for _, p := range want {
+		_, err := Assign([]oci.Platform{p}, candidates, o.AllowEmulation && len(silent) == 0)
+		if err != nil && len(silent) > 0 {
+			err = silent[0]
+		}
+		switch {
+		case err == nil:
+			out = append(out, p)
+		case o.requires(p):
+			return nil, err
+		default:
+			o.leftOut(p, err)
+		}
+	}
+	return out, nil
+}
+
+// unreachable is how busy a node counts that does not answer: any other one that
+// fits goes before it.
+const unreachable = 1 << 20
+
+// weigh asks nodes among which there is a choice how busy they are.
+func weigh(ctx context.Context, nodes []Node, candidates []Candidate, want []oci.Platform, sink report.Sink) {
+	var wg sync.WaitGroup
+	for _, i := range contested(want, candidates) {
+		n, ok := nodes[i].(Busy)
+		if !ok {
+			continue
+		}
+		wg.Go(func() {
+			var err error
+			if candidates[i].Busy, err = n.Busy(ctx); err != nil {
+				candidates[i].Busy = unreachable
+				sink.Warn("", err.Error())
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // ask fills in what the nodes list and returns the errors of those that did
@@ -113,10 +159,10 @@ func runJobs(ctx context.Context, jobs []job, o Options) ([]Image, error) {
 	jobCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		images []Image
-		errs   []error
+		wg       sync.WaitGroup
+		mu       sync.Mutex
+		images   []Image
+		failures []failure
 	)
 	for _, j := range jobs {
 		wg.Go(func() {
@@ -127,34 +173,43 @@ func runJobs(ctx context.Context, jobs []job, o Options) ([]Image, error) {
 			if err == nil {
 				return
 			}
-			errs = append(errs, err)
-			if !o.KeepGoing {
+			f := failure{job: j, err: err}
+			failures = append(failures, f)
+			if !o.KeepGoing && f.matters(o) {
 				cancel(err)
 			}
 		})
 	}
 	wg.Wait()
-	if len(errs) > 0 && context.Cause(ctx) != nil {
+	if len(failures) > 0 && context.Cause(ctx) != nil {
 		return images, context.Cause(ctx)
 	}
-	return images, verdict(errs, o.KeepGoing)
+	return o.verdict(images, failures)
 }
 
-// verdict picks what Run reports. Errors arrive in the order of failure, and
-// the first one came before any cancellation.
-func verdict(errs []error, keepGoing bool) error {
+// verdict picks what Run reports. Failures arrive in their order, and the first
+// one came before any cancellation.
+func (o Options) verdict(images []Image, failures []failure) ([]Image, error) {
+	var errs []error
+	for _, f := range failures {
+		errs = append(errs, f.err)
+	}
+	matter := slices.ContainsFunc(failures, func(f failure) bool { return f.matters(o) })
 	switch {
 	case len(errs) == 0:
-		return nil
-	case keepGoing:
-		return errors.Join(errs...)
+		return images, nil
+	case !matter:
+		return o.without(images, failures)
+	case o.KeepGoing:
+		return images, errors.Join(errs...)
 	}
-	return errs[0]
+	first := slices.IndexFunc(failures, func(f failure) bool { return f.matters(o) })
+	return images, failures[first].err
 }
 
 func (j job) run(ctx context.Context, o Options) ([]Image, error) {
 	j.report(o.Report, report.Started, nil)
-	images, err := j.node.Build(ctx, Request{Platforms: j.platforms, KeepGoing: o.KeepGoing})
+	images, err := j.node.Build(ctx, Request{Platforms: j.platforms, KeepGoing: o.KeepGoing || len(o.Required) > 0})
 	if err == nil {
 		err = j.check(images)
 	}

@@ -13,7 +13,7 @@ var ranks = map[string]int{
 
 	"oci": 1, "internal/httpchain": 1, "internal/journal": 1,
 
-	"registry": 2, "layout": 2, "index": 2, "plan": 2,
+	"registry": 2, "layout": 2, "index": 2, "plan": 2, "internal/binarycheck": 2,
 
 	"build": 3, "publish": 3, "audit": 3, "prune": 3, "prune/inventory": 3,
 

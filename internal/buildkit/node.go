@@ -48,6 +48,9 @@ type BuildOptions struct {
 	// and is neither kept nor asked for where the registry has it. Nodes that
 	// cannot push by digest, Docker Engines, are relayed in any case.
 	Relay bool
+	// NoBinaryCheck lets an image pass whose binaries are for another processor
+	// than the one it is labelled for.
+	NoBinaryCheck bool
 	// Progress shows the builds; nil shows nothing.
 	Progress progress.Writer
 	// Report gets what is relayed.

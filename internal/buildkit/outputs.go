@@ -26,10 +26,10 @@ import (
 // files by this one.
 
 // MustCombine reports whether an output of spec has to be put together from the
-// parts of several nodes. Otherwise one node writes it by itself.
+// parts of several platforms. Otherwise one node writes it by itself.
 func (n *Nodes) MustCombine(spec *Spec) bool {
-	return len(n.machines) > 1 && len(spec.Platforms) > 1 && spec.Call == nil &&
-		(len(spec.layouts()) > 0 || len(spec.files()) > 0)
+	parts := len(n.machines) > 1 && len(spec.Platforms) > 1 || spec.Overridden()
+	return parts && spec.Call == nil && (len(spec.layouts()) > 0 || len(spec.files()) > 0)
 }
 
 // layouts are the outputs that hold images.

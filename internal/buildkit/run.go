@@ -44,7 +44,11 @@ func (p *port) solve(ctx context.Context, targets []target, label string, keepGo
 		targets[i] = t
 	}
 	log := newOutcomes(keepGoing)
-	responses, err := buildx.Build(ctx, []builder.Node{p.machine.Node}, opts, p.nodes.docker, p.nodes.config, p.writer(targets, label), log.handler())
+	handler := log.handler()
+	if label == "" && !p.o.NoBinaryCheck {
+		handler.Evaluate = checker{p, log}.evaluate
+	}
+	responses, err := buildx.Build(ctx, []builder.Node{p.machine.Node}, opts, p.nodes.docker, p.nodes.config, p.writer(targets, label), handler)
 	var out []result
 	for _, t := range targets {
 		name := targetName(t.platform, label)
@@ -129,10 +133,11 @@ type outcomes struct {
 	mu      sync.Mutex
 	results map[string]buildx.TargetResult
 	ends    map[string]time.Time
+	refused map[string]error
 }
 
 func newOutcomes(keepGoing bool) *outcomes {
-	o := &outcomes{mode: buildx.ExecutionModeFailFast, start: time.Now(), results: map[string]buildx.TargetResult{}, ends: map[string]time.Time{}}
+	o := &outcomes{mode: buildx.ExecutionModeFailFast, start: time.Now(), results: map[string]buildx.TargetResult{}, ends: map[string]time.Time{}, refused: map[string]error{}}
 	if keepGoing {
 		o.mode = buildx.ExecutionModeDeferError
 	}
@@ -147,10 +152,21 @@ func (o *outcomes) handler() *buildx.Handler {
 	}}
 }
 
+// refuse notes why a target is not to be exported; through the node that reason
+// would come back as text.
+func (o *outcomes) refuse(name string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refused[name] = err
+}
+
 // failed returns the failure of a target unless another's caused it.
 func (o *outcomes) failed(name string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err := o.refused[name]; err != nil {
+		return err
+	}
 	if r := o.results[name]; !r.Aborted {
 		return r.Err
 	}

@@ -34,6 +34,7 @@ func platformOptions(spec *Spec, p oci.Platform) buildx.Options {
 	o.Annotations = nil
 	// A nil entry keeps buildx from asking for provenance by default.
 	o.Attests = map[string]*string{"provenance": nil}
+	spec.overridden(&o, p)
 	o.BuildArgs = without(o.BuildArgs, multiPlatformArg)
 	o.FrontendAttrs = without(o.FrontendAttrs, multiPlatformAttr)
 	o.CacheFrom = cacheImports(o.CacheFrom, p, several)

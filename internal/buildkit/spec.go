@@ -68,6 +68,9 @@ type Spec struct {
 	Quiet bool
 	// Progress is how to show progress; quiet with Quiet, and for "none".
 	Progress progressui.DisplayMode
+
+	// overrides are what single platforms are built with, by their key.
+	overrides map[string]*Override
 }
 
 // DescriptorAnnotation is one annotation of an entry in the index.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +23,10 @@ type buildOptions struct {
 	nodeTimeout    time.Duration
 	allowEmulation bool
 	relay          bool
+	keepGoing      bool
+	noBinaryCheck  bool
+	perPlatform    buildkit.PlatformFlags
+	required       []string
 	buildkitd      string
 	json           bool
 }
@@ -56,6 +61,12 @@ and type=tar). All other outputs are buildx's own.`,
 	f.DurationVar(&o.nodeTimeout, "node-timeout", 20*time.Second, "How long a node may take to answer")
 	f.BoolVar(&o.allowEmulation, "allow-emulation", false, "Build a platform that no node lists all the same")
 	f.BoolVar(&o.relay, "relay", false, "Nodes push nothing; what they make passes through here, and what the registry has is skipped")
+	f.BoolVar(&o.keepGoing, "keep-going", false, "Finish the other platforms when one fails; nothing is tagged all the same")
+	f.StringSliceVar(&o.required, "required", nil, "`Platforms` that must succeed; the others are left out of the index when they fail")
+	f.BoolVar(&o.noBinaryCheck, "no-binary-check", false, "Publish also when the binaries in an image are for another processor than its label says")
+	f.StringArrayVar(&o.perPlatform.Files, "platform-file", nil, "Dockerfile of one platform, `PLATFORM=FILE`")
+	f.StringArrayVar(&o.perPlatform.Targets, "platform-target", nil, "Target stage of one platform, `PLATFORM=TARGET`")
+	f.StringArrayVar(&o.perPlatform.Args, "platform-arg", nil, "Build argument of one platform, `PLATFORM:KEY=VALUE`")
 	f.StringVar(&o.buildkitd, "buildkitd", "", "`Path` of the buildkitd to start when there is no other node")
 	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
 	o.registryFlags.add(f)
@@ -77,6 +88,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 	if err != nil {
 		return err
 	}
+	if err := spec.Override(o.perPlatform); err != nil {
+		return err
+	}
 	local := &localNode{host: h, buildkitd: o.buildkitd}
 	defer local.close()
 	nodes, err := openNodes(ctx, h, o, c, spec, local)
@@ -92,6 +106,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 	}
 	if nodes.MustCombine(spec) {
 		return exportBuild(ctx, h, o, c, spec, nodes)
+	}
+	if spec.Overridden() || o.keepGoing || len(o.required) > 0 {
+		return usage("--platform-file, --platform-target, --platform-arg, --keep-going and --required want --push, or an output of type oci, local or tar")
 	}
 	if len(o.nodes) == 0 && local.started == nil {
 		return c.Run(ctx, contextPath)
@@ -138,7 +155,9 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 	}
 	m := o.registryFlags.library(h, p.Sink())
 	defer m.Close()
-	opts.Nodes = nodes.Build(spec, buildkit.BuildOptions{Registry: m, Relay: o.relay, Progress: p.Writer(), Report: p.Sink()})
+	opts.Nodes = nodes.Build(spec, buildkit.BuildOptions{
+		Registry: m, Relay: o.relay, NoBinaryCheck: o.noBinaryCheck, Progress: p.Writer(), Report: p.Sink(),
+	})
 	err = otherOutputs(ctx, o, c, spec, nodes, m, p)
 	var built manifold.Built
 	if err == nil {
@@ -158,7 +177,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 // library turns the spec into options of the library.
 func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, error) {
 	opts := manifold.BuildOptions{
-		Platforms: spec.Platforms, AllowEmulation: o.allowEmulation,
+		Platforms: spec.Platforms, AllowEmulation: o.allowEmulation, KeepGoing: o.keepGoing,
 		Annotations: spec.IndexAnnotations,
 	}
 	for _, a := range spec.DescriptorAnnotations {
@@ -166,6 +185,10 @@ func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, erro
 	}
 	if isOCI, err := strconv.ParseBool(spec.Image["oci-mediatypes"]); err == nil && isOCI {
 		opts.MediaType = oci.MediaTypeIndex
+	}
+	var err error
+	if opts.Required, err = requiredOf(o.required, spec.Platforms); err != nil {
+		return opts, err
 	}
 	insecure, _ := strconv.ParseBool(spec.Image["registry.insecure"])
 	for _, name := range spec.Names {
@@ -183,9 +206,25 @@ func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, erro
 		}
 		opts.Targets = append(opts.Targets, r)
 	}
-	var err error
 	opts.PublishOptions, err = o.publishing(opts.Targets)
 	return opts, err
+}
+
+// requiredOf reads --required: some of the platforms that are built.
+func requiredOf(names []string, platforms []oci.Platform) ([]oci.Platform, error) {
+	var out []oci.Platform
+	for _, name := range names {
+		p, err := oci.ParsePlatform(name)
+		if err != nil {
+			return nil, err
+		}
+		built := func(q oci.Platform) bool { return oci.PlatformKey(p) == oci.PlatformKey(q) }
+		if !slices.ContainsFunc(platforms, built) {
+			return nil, usage("--required %q: the platform is not built: name it with --platform", name)
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // removeResults removes the files of an earlier run.

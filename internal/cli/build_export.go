@@ -78,7 +78,7 @@ func exportOutputs(ctx context.Context, o buildOptions, spec *buildkit.Spec, nod
 	for i, l := range layouts {
 		into[i] = manifold.Export{Receiver: l, Tags: l.Tags}
 	}
-	opts.Nodes = nodes.Build(image, buildkit.BuildOptions{Progress: p.Writer()})
+	opts.Nodes = nodes.Build(image, buildkit.BuildOptions{NoBinaryCheck: o.noBinaryCheck, Progress: p.Writer()})
 	built, err := m.Export(ctx, opts, into...)
 	for _, l := range layouts {
 		if err == nil {

@@ -1,0 +1,91 @@
+package buildkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	buildx "github.com/docker/buildx/build"
+	"github.com/go-json-experiment/json"
+	"github.com/manifold-oci/manifold/internal/binarycheck"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/moby/buildkit/exporter/containerimage/exptypes"
+	gateway "github.com/moby/buildkit/frontend/gateway/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// checker looks at the binaries of each image on its node, when it is built and
+// before it is exported: no layer moves for it.
+type checker struct {
+	port  *port
+	notes *outcomes
+}
+
+// evaluate is called by buildx with the result of one target.
+func (c checker) evaluate(ctx context.Context, name string, _ gateway.Client, res *gateway.Result, o buildx.Options) error {
+	if len(o.Platforms) != 1 || o.CallFunc != nil {
+		return nil
+	}
+	ref, err := res.SingleRef()
+	if err != nil || ref == nil {
+		return nil // an image without files
+	}
+	if err := ref.Evaluate(ctx); err != nil {
+		return err // the build itself
+	}
+	img, err := imageOf(res, o.Platforms[0])
+	if err == nil {
+		err = binarycheck.Check(ctx, img, imageFiles{ref})
+	}
+	if err == nil || context.Cause(ctx) != nil {
+		return context.Cause(ctx)
+	}
+	if mismatch(err) {
+		c.notes.refuse(name, err)
+		return err
+	}
+	c.port.nodes.options.Report.Warn(oci.FormatPlatform(o.Platforms[0]), fmt.Sprintf("the binaries were not looked at: %v", err))
+	return nil
+}
+
+func mismatch(err error) bool {
+	var m *binarycheck.MismatchError
+	return errors.As(err, &m)
+}
+
+// imageOf reads how the image is started from its config.
+func imageOf(res *gateway.Result, p oci.Platform) (binarycheck.Image, error) {
+	var config ocispec.Image
+	if err := json.Unmarshal(res.Metadata[exptypes.ExporterImageConfigKey], &config); err != nil {
+		return binarycheck.Image{}, fmt.Errorf("image config: %w", err)
+	}
+	return binarycheck.Image{
+		Platform: p, Entrypoint: config.Config.Entrypoint, Cmd: config.Config.Cmd,
+		Env: config.Config.Env, WorkingDir: config.Config.WorkingDir,
+	}, nil
+}
+
+// imageFiles is the file system of a result on its node.
+type imageFiles struct{ gateway.Reference }
+
+func (r imageFiles) Head(ctx context.Context, name string, n int) ([]byte, error) {
+	return r.ReadFile(ctx, gateway.ReadRequest{Filename: name, Range: &gateway.FileRange{Length: n}})
+}
+
+func (r imageFiles) List(ctx context.Context, dir string) ([]binarycheck.File, error) {
+	list, err := r.ReadDir(ctx, gateway.ReadDirRequest{Path: dir})
+	if err != nil {
+		return nil, err
+	}
+	var out []binarycheck.File
+	for _, s := range list {
+		mode := fs.FileMode(s.Mode)
+		windows := path.Ext(s.Path) == ".exe"
+		out = append(out, binarycheck.File{
+			Name: path.Base(s.Path), Program: mode.IsRegular() && (mode&0o111 != 0 || windows), Size: s.Size, Changed: s.ModTime,
+		})
+	}
+	return out, nil
+}
