@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/manifold-oci/manifold/internal/registrytest"
@@ -21,10 +22,11 @@ var _ = scriptCommands(map[string]scriptCommand{
 })
 
 // keep stores content under a name and sets variables: $NAME is its digest,
-// $NAME_CONFIG and $NAME_LAYER those of an image's config and first layer.
+// $NAME_SIZE its size, $NAME_CONFIG and $NAME_LAYER those of an image's config and first layer.
 func (k *kit) keep(name string, c registrytest.Content) {
 	k.contents[name] = c
 	k.ts.Setenv(name, c.Digest().String())
+	k.ts.Setenv(name+"_SIZE", strconv.FormatInt(c.Root.Size, 10))
 	for i, v := range []string{"_CONFIG", "_LAYER"} {
 		if i < len(c.Blobs) {
 			k.ts.Setenv(name+v, c.Blobs[i].Digest.String())
