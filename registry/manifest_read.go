@@ -3,12 +3,14 @@ package registry
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
 
+	"github.com/manifold-oci/manifold/internal/httpchain"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
 )
@@ -89,7 +91,8 @@ func contentDigest(h http.Header) digest.Digest {
 	return digest.Digest(h.Get("Docker-Content-Digest"))
 }
 
-// Manifest reads the manifest or index that a tag or digest names. One GET. The
+// Manifest reads the manifest or index that a tag or digest names. One GET, and
+// another one when its body breaks off. The
 // digest is computed from the bytes and compared with the one asked for and the
 // one in the header; the media type is that of the header and of the body, which
 // must not contradict each other. [Absent] errors when it is not there,
@@ -116,7 +119,23 @@ func (r *Repository) FetchManifest(ctx context.Context, d oci.Descriptor) (oci.B
 	return b, nil
 }
 
+// reads bounds how often a manifest is asked for whose body breaks off.
+const reads = 3
+
 func (r *Repository) readManifest(ctx context.Context, op, identifier string) (oci.Blob, error) {
+	for n := 1; ; n++ {
+		blob, err := r.readOnce(ctx, op, identifier)
+		var e *Error
+		if err == nil || n == reads || ctx.Err() != nil || !errors.As(err, &e) || e.Status != 0 || !httpchain.Broken(e.Cause) {
+			return blob, err
+		}
+		if err := r.client.chain.Clock.Sleep(ctx, httpchain.Backoff(n)); err != nil {
+			return oci.Blob{}, r.failed(r.manifestCall(op, identifier), err)
+		}
+	}
+}
+
+func (r *Repository) readOnce(ctx context.Context, op, identifier string) (oci.Blob, error) {
 	c := r.manifestCall(op, identifier)
 	resp, err := r.do(ctx, c, http.StatusOK)
 	if err != nil {

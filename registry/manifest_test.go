@@ -412,3 +412,19 @@ func TestDeletingAManifest(t *testing.T) {
 		}
 	})
 }
+
+func TestManifestWhoseBodyBreaksOffIsAskedForAgain(t *testing.T) {
+	r := registrytest.Distribution(t)
+	img := image(t)
+	r.Push("d/x", "1", img)
+	r.Fault(registrytest.Fault{Method: "GET", Times: 2, Cut: registrytest.CutAnswer, After: 20})
+	b, err := repo(t, r.Host, "d/x", registry.Options{}).Manifest(t.Context(), "1")
+	noError(t, err)
+	if b.Digest != img.Digest() {
+		t.Errorf("got %s", b.Digest)
+	}
+	r.Fault(registrytest.Fault{Method: "GET", Times: 3, Cut: registrytest.CutAnswer, After: 20})
+	if _, err := repo(t, r.Host, "d/x", registry.Options{}).Manifest(t.Context(), "1"); err == nil || registry.Absent(err) {
+		t.Errorf("got %v", err)
+	}
+}

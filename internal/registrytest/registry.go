@@ -191,3 +191,6 @@ func (r *Registry) Reference(repo, tag string) string {
 // ctx lives as long as the test; a clean-up runs after the test's own context
 // has ended, so that one is not used.
 func (r *Registry) ctx() context.Context { return context.Background() }
+
+// TB is the test that the registry was started for.
+func (r *Registry) TB() testing.TB { return r.t }
