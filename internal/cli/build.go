@@ -121,12 +121,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 }
 
 func openNodes(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, local *localNode) (*buildkit.Nodes, error) {
-	flags := make([]buildkit.NodeFlag, len(o.nodes))
-	for i, s := range o.nodes {
-		var err error
-		if flags[i], err = buildkit.ParseNodeFlag(s); err != nil {
-			return nil, err
-		}
+	flags, err := nodeFlags(o.nodes)
+	if err != nil {
+		return nil, err
 	}
 	noAttest, _ := strconv.ParseBool(h.getenv("BUILDX_NO_DEFAULT_ATTESTATIONS"))
 	return buildkit.OpenNodes(ctx, buildkit.NodeOptions{

@@ -155,6 +155,7 @@ type entry struct {
 func commands() []entry {
 	return []entry{
 		{"build", newBuild},
+		{"node", newNode},
 		{"create", newCreate},
 		{"copy", newCopy},
 		{"tag", newTag},
