@@ -19,7 +19,7 @@ func (m *Manifold) ConfigPlatform(ctx context.Context, repo ref.Reference, image
 // [Manifold.Create] does after it has made one. verb names the caller in the
 // plan and in the receipt, which is there on failure too. Errors: those of
 // [publish.Make] and [apply.Run].
-func (m *Manifold) PublishContent(ctx context.Context, verb string, c publish.Content, targets []ref.Reference) (Created, error) {
-	p, r, err := m.run(ctx, publication{verb: verb, content: c, targets: targets})
+func (m *Manifold) PublishContent(ctx context.Context, verb string, c publish.Content, targets []ref.Reference, o PublishOptions) (Created, error) {
+	p, r, err := m.run(ctx, publication{PublishOptions: o, verb: verb, content: c, targets: targets})
 	return Created{Index: c.Root, Plan: p, Receipt: r}, err
 }

@@ -133,6 +133,7 @@ func newManifestInspect(h Host) *cobra.Command {
 
 func newManifestPush(h Host) *cobra.Command {
 	var purge, insecure, trace bool
+	var publishing publishFlags
 	cmd := &cobra.Command{
 		Use:   "push [OPTIONS] MANIFEST_LIST",
 		Short: "Push a manifest list to a repository",
@@ -144,6 +145,10 @@ func newManifestPush(h Host) *cobra.Command {
 				return err
 			}
 			defer done()
+			if r, ok := l.Registries.(registries); ok {
+				r.flags = &publishing
+				l.Registries = r
+			}
 			pushed, err := l.Push(cmd.Context(), args[0], purge)
 			for _, line := range pushed.Lines {
 				if _, err := fmt.Fprintln(h.Out, line); err != nil {
@@ -163,6 +168,7 @@ func newManifestPush(h Host) *cobra.Command {
 	f.BoolVarP(&purge, "purge", "p", false, "Remove the local manifest list after push")
 	f.BoolVar(&insecure, "insecure", false, "Allow push to an insecure registry")
 	f.BoolVar(&trace, "trace", false, "Print the digest of each manifest to stderr: local, answered, read back (not in Docker)")
+	publishing.add(f)
 	return cmd
 }
 
@@ -201,8 +207,10 @@ func lists(h Host, insecure bool, names []string, t *digestTrace) (*dockermanife
 		o.TryPlainHTTP = hostsOf(store, names)
 		o.Insecure = o.TryPlainHTTP
 	}
-	m := manifold.New(manifold.Options{Report: sink, Registry: o})
-	l := &dockermanifest.Lists{Store: store, Registries: registries{m}, Report: sink}
+	library := manifold.Options{Report: sink, Registry: o}
+	library.JournalDir, _ = h.journalDir() // without a place, nothing is remembered
+	m := manifold.New(library)
+	l := &dockermanifest.Lists{Store: store, Registries: registries{m: m}, Report: sink}
 	return l, func() { _ = m.Close() }, nil
 }
 
@@ -229,7 +237,11 @@ func hostsOf(store dockermanifest.Store, names []string) []string {
 }
 
 // registries is the library as the lists need it.
-type registries struct{ m *manifold.Manifold }
+type registries struct {
+	m *manifold.Manifold
+	// flags are those of a push, nil else.
+	flags *publishFlags
+}
 
 func (r registries) Resolve(ctx context.Context, name ref.Reference) (oci.Blob, error) {
 	return r.m.Resolve(ctx, ref.Location{Reference: name})
@@ -244,7 +256,16 @@ func (r registries) Platform(ctx context.Context, repo ref.Reference, m oci.Mani
 }
 
 func (r registries) Publish(ctx context.Context, c publish.Content, target ref.Reference) ([]digest.Digest, error) {
-	made, err := r.m.PublishContent(ctx, "manifest push", c, []ref.Reference{target})
+	flags := r.flags
+	if flags == nil {
+		flags = &publishFlags{}
+	}
+	o, err := flags.publishing([]ref.Reference{target})
+	if err != nil {
+		return nil, err
+	}
+	made, err := r.m.PublishContent(ctx, "manifest push", c, []ref.Reference{target}, o)
+	err = flags.record(made.Receipt, err)
 	var put []digest.Digest
 	for _, w := range made.Receipt.Written {
 		if slices.Contains(made.Receipt.Removed, w) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/manifold-oci/manifold/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -21,6 +22,7 @@ const dockerExitHelp = `
 Exit codes, those of docker manifest:
   0  done and read back
   1  failed, or a wrong number of arguments
+  4  a precondition of --expect or --no-clobber did not hold
   125  a flag that is not known or not read
   130, 143  interrupted`
 
@@ -35,7 +37,11 @@ func dockerErrors(h Host, run func(*cobra.Command, []string) error) func(*cobra.
 		if hint := hintFor(err); hint != "" {
 			_, _ = fmt.Fprintf(h.Err, "hint: %s\n", hint)
 		}
-		return &exitError{code: exitDockerFailed, silent: true, err: err}
+		code := exitDockerFailed
+		if is[*plan.PreconditionError](err) { // of flags that Docker does not have
+			code = ExitPrecondition
+		}
+		return &exitError{code: code, silent: true, err: err}
 	}
 }
 
