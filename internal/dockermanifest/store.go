@@ -29,16 +29,24 @@ func ownName(r ref.Reference) string {
 }
 
 // find returns the directory of a list and whether it is there. A list gets the
-// directory that Docker would give it, unless that is another list's.
+// directory that Docker would give it, unless that is another list's; once that
+// one is gone, it moves there.
 func (s Store) find(list ref.Reference) (dir string, there bool, err error) {
-	own := filepath.Join(s.Dir, ownName(list))
-	if there, err := exists(own); there || err != nil {
-		return own, there, err
+	own, shared := filepath.Join(s.Dir, ownName(list)), filepath.Join(s.Dir, fileName(list))
+	hasOwn, err := exists(own)
+	if err != nil {
+		return own, false, err
 	}
-	shared := filepath.Join(s.Dir, fileName(list))
-	there, err = exists(shared)
-	if !there || err != nil {
+	hasShared, err := exists(shared)
+	switch {
+	case err != nil:
 		return shared, false, err
+	case hasOwn && (hasShared || os.Rename(own, shared) != nil):
+		return own, true, nil
+	case hasOwn:
+		return shared, true, nil
+	case !hasShared:
+		return shared, false, nil
 	}
 	owner, err := ownerOf(shared)
 	if err != nil || owner == "" || owner == list.String() {
