@@ -47,7 +47,8 @@ type Options struct {
 	// Transport sends the requests; nil is a clone of http.DefaultTransport,
 	// with its proxies and HTTP/2.
 	Transport http.RoundTripper
-	// MaxConcurrent bounds requests under way per host; 6 when zero.
+	// MaxConcurrent bounds requests under way per host; 24 when zero. A host
+	// begins with 6 and gets one more with each good answer.
 	MaxConcurrent int
 	// Mirrors are places to read from before a host itself, by its name in
 	// references: "HOST" or "HOST/PREFIX", where the repository is below the

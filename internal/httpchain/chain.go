@@ -29,9 +29,12 @@ import (
 
 // Defaults of [Options].
 const (
-	// DefaultConcurrent is what browsers settled on; registries that count
-	// connections per address tolerate it.
-	DefaultConcurrent = 6
+	// DefaultConcurrent is what a host is trusted with once it has answered
+	// well; between the pushes of containerd (32) and of crane (16).
+	DefaultConcurrent = 24
+	// FirstConcurrent is what browsers settled on: what a host gets before
+	// anything is known about it. Each good answer gives one more.
+	FirstConcurrent = 6
 	// DefaultMaxWait is longer than the windows of rate limits that are meant
 	// for bursts, and shorter than those that are meant for the day.
 	DefaultMaxWait = 2 * time.Minute

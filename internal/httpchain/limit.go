@@ -8,8 +8,8 @@ import (
 )
 
 // limiting lets a bounded number of requests per host be under way. A slot is
-// held until the answer's body is closed. 429 halves a host's slots, each
-// success gives one back, up to the maximum.
+// held until the answer's body is closed. A host begins with FirstConcurrent
+// slots; each success gives one more, up to the maximum, and 429 halves them.
 type limiting struct {
 	next   http.RoundTripper
 	limits limits
@@ -69,7 +69,7 @@ func (l *limits) of(host string) *slots {
 	}
 	s, ok := l.hosts[host]
 	if !ok {
-		s = &slots{max: l.max, limit: l.max}
+		s = &slots{max: l.max, limit: min(l.max, FirstConcurrent)}
 		l.hosts[host] = s
 	}
 	return s

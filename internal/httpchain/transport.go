@@ -9,7 +9,7 @@ import (
 
 // idleConnections per host are kept for reuse. http.Transport's default of two
 // would close most connections of a parallel publish after each request.
-const idleConnections = 16
+const idleConnections = 32
 
 // transports sends to each host with the TLS that it wants: verified or not,
 // with authorities and a client certificate of its own.
