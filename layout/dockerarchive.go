@@ -31,8 +31,9 @@ const dockerManifestFile = "manifest.json"
 // what "docker push" sends for an image whose layers the engine has neither
 // pulled nor pushed before (it remembers those and sends them as it knows
 // them). That is so as long as compress/gzip of the Go that this program is
-// built with and of the engine's agree, as those of Go 1.7 to 1.26 do; should
-// they not, the manifest still names exactly the bytes that are sent.
+// built with and of the engine's agree: a test compares an engine built with Go
+// 1.19. Should they not, the manifest still names exactly the bytes that are
+// sent, only not those of that engine.
 //
 // Layers are compressed while they are read: once when the manifest is made, to
 // know digest and size, and again when the blob is opened. No blob is kept.
