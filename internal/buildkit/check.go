@@ -25,7 +25,7 @@ type checker struct {
 
 // evaluate is called by buildx with the result of one target.
 func (c checker) evaluate(ctx context.Context, name string, _ gateway.Client, res *gateway.Result, o buildx.Options) error {
-	if len(o.Platforms) != 1 || o.CallFunc != nil {
+	if len(o.Platforms) != 1 || name != targetName(o.Platforms[0], "") {
 		return nil
 	}
 	ref, err := res.SingleRef()

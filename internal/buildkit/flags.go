@@ -70,7 +70,7 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Command is buildx's build command. Its flags are shared, not copied: once
+// Command is buildx's build command, or bake. Its flags are shared, not copied: once
 // they are parsed, buildx's own command is set up with them too, so [Command.Run]
 // needs no arguments rebuilt, and flags of others in the same set never reach
 // it. A Command is good for one parse.
@@ -88,13 +88,15 @@ type Command struct {
 // once however often NewCommand is called. The defaults of --builder,
 // --platform and --debug come from BUILDX_BUILDER, DOCKER_DEFAULT_PLATFORM and
 // DEBUG, as in buildx.
-func NewCommand(cli *command.DockerCli) (*Command, error) {
+func NewCommand(cli *command.DockerCli) (*Command, error) { return newCommand(cli, "build") }
+
+func newCommand(cli *command.DockerCli, name string) (*Command, error) {
 	root := newBuildxRoot(cli)
-	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "build" })
+	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("buildx: has no build command")
+		return nil, fmt.Errorf("buildx: has no %s command", name)
 	}
-	c := &Command{cli: cli, build: root.Commands()[i], flags: pflag.NewFlagSet("build", pflag.ContinueOnError)}
+	c := &Command{cli: cli, build: root.Commands()[i], flags: pflag.NewFlagSet(name, pflag.ContinueOnError)}
 	c.flags.AddFlagSet(c.build.Flags())
 	c.flags.AddFlagSet(root.PersistentFlags())
 	rememberLegacy(c.flags)

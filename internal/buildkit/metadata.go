@@ -150,6 +150,9 @@ func decodeResponse(resp map[string]string) map[string]any {
 	return out
 }
 
+// PlainMetadata is the metadata of a build that was buildx's alone.
+func PlainMetadata(resp map[string]string) map[string]any { return decodeResponse(resp) }
+
 func structured(key, value string) (json.RawMessage, bool) {
 	text := []byte(value) // the answer of --call comes unencoded
 	if key != "result.json" {

@@ -88,6 +88,16 @@ func (c *Command) Plain(ctx context.Context, spec *Spec, nodes NodeLister, p *Pr
 	return err
 }
 
+// PlainTarget builds a target that pushes nothing, and returns what the node
+// said of its outputs.
+func (c *Command) PlainTarget(ctx context.Context, spec *Spec, nodes NodeLister, w progress.Writer) (map[string]string, error) {
+	resp, _, err := c.plainBuild(ctx, spec, nodes, w)
+	if err != nil {
+		return nil, exitError(err)
+	}
+	return resp.ExporterResponse, nil
+}
+
 // PlainOutputs writes the outputs beside the pushed one (Spec.Others): one more
 // pass of the same build, which BuildKit answers from its cache. It does
 // nothing when there are none. Run it before the image is published, so that
@@ -107,6 +117,10 @@ func (c *Command) plainBuild(ctx context.Context, spec *Spec, nodes NodeLister, 
 		return nil, nil, err
 	}
 	targets := map[string]build.Options{plainTarget: plainOptions(spec)}
+	for name, o := range spec.linked {
+		o.Exports = []client.ExportEntry{{Type: "cacheonly"}}
+		targets[name] = o
+	}
 	resp, err := build.Build(ctx, list, targets, dockerutil.NewClient(c.cli), confutil.NewConfig(c.cli), w, nil)
 	if err != nil {
 		return nil, nil, err

@@ -60,6 +60,14 @@ func NewProgress(ctx context.Context, out io.Writer, mode progressui.DisplayMode
 // Writer is where buildx and BuildKit report to.
 func (p *Progress) Writer() progress.Writer { return progressWriter{p} }
 
+// ProgressWriter is buildx's, for those who may not know buildx.
+type ProgressWriter = progress.Writer
+
+// Prefixed is the writer of one of several builds, whose steps begin with name.
+func (p *Progress) Prefixed(name string) ProgressWriter {
+	return progress.WithPrefix(p.Writer(), name, true)
+}
+
 // Wait ends the display, with the warnings of the build below it, and returns
 // the first error of writing to it. Further calls return the same.
 func (p *Progress) Wait() error {

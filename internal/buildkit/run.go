@@ -3,6 +3,7 @@ package buildkit
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,8 @@ func (p *port) solve(ctx context.Context, targets []target, label string, keepGo
 		if err := p.stdin.attach(&t.options.Inputs); err != nil {
 			return nil, p.fault(nil, err)
 		}
-		opts[targetName(t.platform, label)] = t.options
+		opts[targetName(t.platform, label)] = p.spec.relinked(t.options, t.platform, label)
+		maps.Copy(opts, p.spec.linkedTargets(t.platform, label))
 		targets[i] = t
 	}
 	log := newOutcomes(keepGoing)

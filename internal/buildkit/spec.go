@@ -71,6 +71,8 @@ type Spec struct {
 
 	// overrides are what single platforms are built with, by their key.
 	overrides map[string]*Override
+	// linked are the targets of a bake file that contexts name, by their name.
+	linked map[string]build.Options
 }
 
 // DescriptorAnnotation is one annotation of an entry in the index.
@@ -124,8 +126,13 @@ func (r specReader) list(name string) []string {
 
 func (r specReader) readDisplay(s *Spec) error {
 	s.Builder, s.IIDFile, s.MetadataFile = r.str("builder"), r.str("iidfile"), r.str("metadata-file")
+	s.Quiet = r.on("quiet")
+	return r.readProgress(s)
+}
+
+func (r specReader) readProgress(s *Spec) error {
 	given := r.str("progress")
-	s.Quiet = r.on("quiet") || given == "quiet"
+	s.Quiet = s.Quiet || given == "quiet"
 	switch progressui.DisplayMode(given) {
 	case progressui.AutoMode, progressui.DefaultMode, progressui.QuietMode:
 	case progressui.TtyMode, progressui.PlainMode, progressui.RawJSONMode, "none":

@@ -14,6 +14,7 @@ import (
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 type buildOptions struct {
@@ -51,12 +52,21 @@ and type=tar). All other outputs are buildx's own.`,
 	}
 	c, err := command(h)
 	if err != nil {
-		cmd.RunE = func(*cobra.Command, []string) error { return err }
-		cmd.DisableFlagParsing = true
-		return cmd
+		return broken(cmd, err)
 	}
 	f := cmd.Flags()
 	f.AddFlagSet(c.Flags())
+	o.addNodes(f)
+	o.addPlatforms(f)
+	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
+	o.registryFlags.add(f)
+	o.publishFlags.add(f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runBuild(cmd.Context(), h, o, c, args[0]) }
+	return cmd
+}
+
+// addNodes adds the flags that say where and how builds run.
+func (o *buildOptions) addNodes(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.nodes, "node", nil, "Node to build on, `PLATFORM[,PLATFORM]=ENDPOINT`; endpoints are unix://, tcp://, ssh://, docker-container:// and kube-pod://")
 	f.DurationVar(&o.nodeTimeout, "node-timeout", 20*time.Second, "How long a node may take to answer")
 	f.BoolVar(&o.allowEmulation, "allow-emulation", false, "Build a platform that no node lists all the same")
@@ -64,15 +74,14 @@ and type=tar). All other outputs are buildx's own.`,
 	f.BoolVar(&o.keepGoing, "keep-going", false, "Finish the other platforms when one fails; nothing is tagged all the same")
 	f.StringSliceVar(&o.required, "required", nil, "`Platforms` that must succeed; the others are left out of the index when they fail")
 	f.BoolVar(&o.noBinaryCheck, "no-binary-check", false, "Publish also when the binaries in an image are for another processor than its label says")
+	f.StringVar(&o.buildkitd, "buildkitd", "", "`Path` of the buildkitd to start when there is no other node")
+}
+
+// addPlatforms adds the flags that are about one platform each.
+func (o *buildOptions) addPlatforms(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.perPlatform.Files, "platform-file", nil, "Dockerfile of one platform, `PLATFORM=FILE`")
 	f.StringArrayVar(&o.perPlatform.Targets, "platform-target", nil, "Target stage of one platform, `PLATFORM=TARGET`")
 	f.StringArrayVar(&o.perPlatform.Args, "platform-arg", nil, "Build argument of one platform, `PLATFORM:KEY=VALUE`")
-	f.StringVar(&o.buildkitd, "buildkitd", "", "`Path` of the buildkitd to start when there is no other node")
-	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
-	o.registryFlags.add(f)
-	o.publishFlags.add(f)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runBuild(cmd.Context(), h, o, c, args[0]) }
-	return cmd
 }
 
 func command(h Host) (*buildkit.Command, error) {

@@ -155,6 +155,7 @@ type entry struct {
 func commands() []entry {
 	return []entry{
 		{"build", newBuild},
+		{"bake", newBake},
 		{"node", newNode},
 		{"create", newCreate},
 		{"copy", newCopy},
