@@ -3,6 +3,7 @@ package dockermanifest
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
@@ -41,9 +42,22 @@ func parse(name string) (ref.Reference, error) {
 	r, err := ref.Parse(name)
 	var bad *ref.Error
 	if errors.As(err, &bad) {
-		return r, &NameError{Reason: bad.Reason, Err: err}
+		return r, &NameError{Reason: dockerReason(bad), Err: err}
 	}
 	return r.OrLatest(), err
+}
+
+// dockerReason begins as Docker's does, and says more where there is more to
+// say.
+func dockerReason(e *ref.Error) string {
+	const docker = "invalid reference format"
+	switch {
+	case e.Name == "":
+		return docker
+	case strings.HasPrefix(e.Reason, docker):
+		return e.Reason
+	}
+	return docker + ": " + e.Reason
 }
 
 // resolve reads what a source names; Docker's message says that it is absent.
