@@ -34,7 +34,7 @@ type authorizer struct {
 func newAuthorizer(chain http.RoundTripper, credentials func(context.Context, string) (Credential, error)) *authorizer {
 	a := &authorizer{credentials: credentials, sources: map[string]string{}}
 	a.doer = &auth.Client{
-		Client:     &http.Client{Transport: chain},
+		Client:     &http.Client{Transport: chain, CheckRedirect: redirected},
 		Credential: a.credential,
 		Cache:      &tokens{Cache: auth.NewCache(), basic: a.basic},
 		ClientID:   "manifold",

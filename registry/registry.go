@@ -147,7 +147,7 @@ func NewClient(o Options) *Client {
 		MaxConcurrent: o.MaxConcurrent, MaxRate: o.MaxRate, TLS: o.TLS, MaxWait: o.MaxWait, Clock: httpchain.Clock{Sleep: o.Sleep},
 		Report: o.Report, Log: o.Log, OnRequest: o.OnRequest,
 	})
-	c.open = &http.Client{Transport: c.chain}
+	c.open = &http.Client{Transport: c.chain, CheckRedirect: redirected}
 	c.auth = newAuthorizer(c.chain, o.Credentials)
 	c.auth.log = o.Log
 	return c

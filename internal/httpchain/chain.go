@@ -11,7 +11,8 @@
 // over the wire.
 //
 // It refuses: plain HTTP to a host that is neither loopback nor listed
-// ([PlainHTTPError]) and waits beyond the budget ([WaitError]). It knows
+// ([PlainHTTPError]), addresses that are not HTTP ([SchemeError]) and waits
+// beyond the budget ([WaitError]). It knows
 // nothing of registries beyond the shape of their paths, which is what requests
 // are counted by.
 //

@@ -17,17 +17,28 @@ func (e *PlainHTTPError) Error() string {
 	return fmt.Sprintf("plain HTTP to %s is not allowed unless the host is listed for it", e.Host)
 }
 
-// plain refuses plain HTTP, hop by hop.
+// SchemeError reports a redirect or a location that leaves HTTP.
+type SchemeError struct{ Scheme string }
+
+func (e *SchemeError) Error() string {
+	return fmt.Sprintf("the registry points to a %q address, not to an https one", e.Scheme)
+}
+
+// plain refuses plain HTTP, hop by hop, and what is not HTTP at all.
 type plain struct {
 	next  http.RoundTripper
 	hosts []string
 }
 
 func (t *plain) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme == "https" || ref.IsLoopback(req.URL.Host) || slices.Contains(t.hosts, req.URL.Host) {
+	listed := ref.IsLoopback(req.URL.Host) || slices.Contains(t.hosts, req.URL.Host)
+	if req.URL.Scheme == "https" || req.URL.Scheme == "http" && listed {
 		return t.next.RoundTrip(req)
 	}
 	closeBody(req)
+	if req.URL.Scheme != "http" {
+		return nil, &SchemeError{Scheme: req.URL.Scheme}
+	}
 	return nil, &PlainHTTPError{Host: req.URL.Host}
 }
 
