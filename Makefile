@@ -30,7 +30,7 @@ engines: build buildkitd tools ## today's Docker Engine, and the stories that ne
 	scripts/engines.sh
 	go test ./internal/cli -run 'TestScripts/.*today' -v
 
-.PHONY: engines help build buildkitd tools demo test race lint fuzz bench install clean
+.PHONY: engines help build buildkitd tools deps demo test race lint fuzz bench install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -48,7 +48,10 @@ tools: ## bin/crane and bin/buildx, which tests read and compare with
 demo: build buildkitd ## build and publish examples/hello on two local nodes
 	scripts/demo.sh
 
-test: build buildkitd tools ## vet, staticcheck and every test, as CI does
+deps: ## the Debian packages that tests need, if any is missing
+	scripts/deps.sh
+
+test: deps build buildkitd tools ## vet, staticcheck and every test, as CI does
 	go vet ./...
 	$(STATICCHECK) ./...
 	go test -race $(LIGHT)
