@@ -54,6 +54,13 @@ type CreateOptions struct {
 	ManifestAnnotations []DescriptorAnnotation
 	// Labels change the platforms in the entries of images.
 	Labels []Label
+	// Referrers copies what refers to the images to targets that are not where
+	// they come from, as signatures and SBOMs. What refers to an index does not
+	// go along: the result is another one.
+	Referrers bool
+	// FallbackTags writes the tags that list referrers at registries without the
+	// referrers API. Without it such a target is refused when there are any.
+	FallbackTags bool
 	// DryRun makes the index and, with Targets, the plan, and writes nothing.
 	DryRun bool
 }
@@ -163,8 +170,21 @@ func (m *Manifold) create(ctx context.Context, o CreateOptions, sources []source
 	if len(o.Targets) == 0 {
 		return made, nil
 	}
-	made.Plan, made.Receipt, err = m.run(ctx, publication{
-		PublishOptions: o.PublishOptions, verb: "create", content: c, targets: o.Targets, dry: o.DryRun,
-	})
+	w := publication{PublishOptions: o.PublishOptions, verb: "create", content: c, targets: o.Targets, dry: o.DryRun}
+	made.Plan, made.Receipt, err = m.runWithReferrers(ctx, o, sources, w)
 	return made, err
+}
+
+// runWithReferrers publishes, and what refers to the images with it.
+func (m *Manifold) runWithReferrers(ctx context.Context, o CreateOptions, sources []source, w publication) (plan.Plan, Receipt, error) {
+	items, copiers, err := m.referrersOf(ctx, o, sources, w.content)
+	if err != nil {
+		return plan.Plan{}, Receipt{}, err
+	}
+	w.more = items
+	p, r, err := m.run(ctx, w)
+	if err == nil && !w.dry {
+		err = confirm(ctx, copiers)
+	}
+	return p, r, err
 }

@@ -156,7 +156,7 @@ func (e *editor) once(ctx context.Context) (Created, error) {
 	if w.Expect, err = e.preconditions(ctx, base.root.Digest); err != nil {
 		return made, err
 	}
-	made.Plan, made.Receipt, err = e.run(ctx, w)
+	made.Plan, made.Receipt, err = e.runWithReferrers(ctx, e.o, append([]source{base}, e.sources...), w)
 	return made, err
 }
 

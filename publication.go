@@ -42,6 +42,8 @@ type publication struct {
 	verb    string
 	content publish.Content
 	targets []ref.Reference
+	// more is published along with it, before any tag moves.
+	more []publish.Item
 	// places are sources of blobs that only this run knows, by the name that
 	// the plan has for them.
 	places map[string]apply.BlobOpener
@@ -68,12 +70,13 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 	return p, r, err
 }
 
-// plan makes the plan; that of an image without an index is a copy's.
+// plan makes the plan; that of an image without an index, or with what refers to
+// it, is a copy's.
 func (w publication) plan(ctx context.Context, o publish.Options) (plan.Plan, error) {
-	if oci.IsIndex(w.content.Root.MediaType) {
+	if oci.IsIndex(w.content.Root.MediaType) && len(w.more) == 0 {
 		return publish.Make(ctx, w.content, o)
 	}
-	return publish.MakeAll(ctx, []publish.Item{{Content: w.content, Targets: w.targets}}, o)
+	return publish.MakeAll(ctx, append([]publish.Item{{Content: w.content, Targets: w.targets}}, w.more...), o)
 }
 
 // believed takes back what was seen in a mirror instead of the repository

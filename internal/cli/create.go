@@ -34,6 +34,8 @@ type createOptions struct {
 	metadataFile  string
 	progress      string
 	builder       string
+	referrers     bool
+	fallbackTags  bool
 }
 
 // editFlags change the index that the first tag names.
@@ -94,6 +96,8 @@ func (o *createOptions) addShared(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.annotations, "annotation", nil, "Annotation, `[TYPE[PLATFORM][,TYPE...]:]KEY=VALUE`; types are index (the default), manifest-descriptor and manifest")
 	f.StringArrayVar(&o.expected, "expect-platforms", nil, "Write nothing unless the result has exactly these `platforms`")
 	f.BoolVar(&o.ignoreMissing, "ignore-missing", false, "Leave out sources that are not there; one that could not be asked about is an error all the same")
+	f.BoolVar(&o.referrers, "referrers", false, "Also copy what refers to the images, as signatures, to targets in another repository")
+	f.BoolVar(&o.fallbackTags, "fallback-tags", false, "Write the tags sha256-HEX that list referrers at registries without the referrers API")
 	f.StringVar(&o.kind, "type", "", "Media type of the index: `oci or docker` (default: as the sources have it)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "Print the index and write nothing")
 	f.StringVar(&o.metadataFile, "metadata-file", "", "Write the result to a `file`, when all is done")

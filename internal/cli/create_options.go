@@ -48,7 +48,9 @@ func (o createOptions) options(args []string) (manifold.CreateOptions, error) {
 
 // shared are the options that do not say what and where.
 func (o createOptions) shared() (manifold.CreateOptions, error) {
-	opts := manifold.CreateOptions{DryRun: o.dryRun || o.planOut != "", IgnoreMissing: o.ignoreMissing}
+	opts := manifold.CreateOptions{
+		DryRun: o.dryRun || o.planOut != "", IgnoreMissing: o.ignoreMissing, Referrers: o.referrers, FallbackTags: o.fallbackTags,
+	}
 	var err error
 	if opts.MediaType, err = indexType(o.kind); err != nil {
 		return opts, err
