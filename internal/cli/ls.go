@@ -51,7 +51,7 @@ func runLs(ctx context.Context, h Host, o lsOptions, args []string) error {
 	}
 	var b strings.Builder
 	for _, t := range tags {
-		fmt.Fprintln(&b, t)
+		fmt.Fprintln(&b, render.Line(t))
 	}
 	_, err = io.WriteString(h.Out, b.String())
 	return err

@@ -31,7 +31,7 @@ func Copied(w io.Writer, c manifold.Copied) error {
 		}
 	}
 	if len(c.Images) == 1 {
-		if _, err := io.WriteString(w, b.String()); err != nil {
+		if err := write(w, &b); err != nil {
 			return err
 		}
 		return Receipt(w, c.Receipt)
@@ -40,8 +40,7 @@ func Copied(w io.Writer, c manifold.Copied) error {
 	for _, img := range c.Images {
 		fmt.Fprintf(&b, "%s  %s\n", img.Digest, img.Source)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, &b)
 }
 
 // CopiedTags writes a line "DIGEST  SOURCE" per image.
@@ -50,6 +49,5 @@ func CopiedTags(w io.Writer, c manifold.Copied) error {
 	for _, img := range c.Images {
 		fmt.Fprintf(&b, "%s  %s\n", img.Digest, img.Source)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, &b)
 }

@@ -30,7 +30,7 @@ func NewVerification(name string, r audit.Result) Verification {
 func Findings(w io.Writer, name string, r audit.Result) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s\n", f.Severity, f)
+		fmt.Fprintf(&b, "%s: %s\n", f.Severity, Line(f.String()))
 	}
 	n := len(r.Faults())
 	if n > 0 {
@@ -38,8 +38,7 @@ func Findings(w io.Writer, name string, r audit.Result) error {
 	} else {
 		fmt.Fprintf(&b, "%s@%s: whole, %s\n", name, r.Root.Digest, plural(len(r.Tree.Images), "platform"))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, &b)
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -33,8 +33,7 @@ func Plan(w io.Writer, p plan.Plan) error {
 	}
 	c := p.Cost()
 	fmt.Fprintf(&b, "%d tags, %d requests, %s\n", c.Tags, c.Requests, Bytes(c.Bytes))
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, &b)
 }
 
 func orNothing(d digest.Digest) string {
@@ -106,6 +105,5 @@ func Unfinished(w io.Writer, all []manifold.Unfinished) error {
 		fmt.Fprintf(&b, "%s  %s %s, %d of %d steps, since %s\n",
 			d.File, d.Verb, strings.Join(d.Targets, " "), d.Done, d.Steps, d.Started.Format(time.RFC3339))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, &b)
 }

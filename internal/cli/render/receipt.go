@@ -13,7 +13,7 @@ import (
 func Receipt(w io.Writer, r manifold.Receipt) error {
 	var b strings.Builder
 	for _, p := range r.Platforms {
-		fmt.Fprintf(&b, "%-24s %s  %s%s\n", p.Platform, p.Digest, Bytes(p.Size+p.ContentSize), from(p))
+		fmt.Fprintf(&b, "%-24s %s  %s%s\n", Line(p.Platform), p.Digest, Bytes(p.Size+p.ContentSize), from(p))
 	}
 	tags(&b, r)
 	for _, l := range r.Leftovers {
@@ -23,8 +23,7 @@ func Receipt(w io.Writer, r manifold.Receipt) error {
 		b.WriteString("unchanged: everything was there\n")
 	}
 	fmt.Fprintln(&b, r.Digest)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, &b)
 }
 
 func from(p manifold.PlatformReceipt) string {
@@ -64,5 +63,5 @@ func Fates(w io.Writer, r manifold.Receipt) {
 	for _, name := range r.Leftovers {
 		fmt.Fprintf(&b, "left behind  %s\n", name)
 	}
-	_, _ = io.WriteString(w, b.String())
+	_ = write(w, &b)
 }

@@ -10,6 +10,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,12 +18,18 @@ import (
 	"text/template"
 )
 
-// JSON writes v as one document, indented by two spaces, with a newline.
+// JSON writes v as one document, indented by two spaces, with a newline. What a
+// terminal would act on is escaped, so that the document can be looked at.
 func JSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, escapeJSON(b.String()))
+	return err
 }
 
 // ParseTemplate reads a Go template with the function json. An empty text is

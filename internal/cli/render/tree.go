@@ -27,8 +27,7 @@ func Tree(w io.Writer, i manifold.Inspection) error {
 	t := &tree{}
 	t.line("", "%s", i.Name)
 	t.index("", i.Tree)
-	_, err := io.WriteString(w, t.b.String())
-	return err
+	return write(w, &t.b)
 }
 
 type tree struct{ b strings.Builder }
@@ -87,11 +86,11 @@ func (t *tree) image(head, below string, img audit.Image) {
 	if img.PlatformFrom == "config" {
 		from = " (from config)"
 	}
-	t.line(head, "%s%s  %s  %s, %s%s", img.Platform, from, img.Digest, Bytes(img.Size+img.ContentSize), plural(img.Layers, "layer"), problem(img.Problem))
+	t.line(head, "%s%s  %s  %s, %s%s", Line(img.Platform), from, img.Digest, Bytes(img.Size+img.ContentSize), plural(img.Layers, "layer"), problem(img.Problem))
 	t.annotations(below, img.DescriptorAnnotations)
 	t.annotations(below, img.Annotations)
 	for _, a := range img.Attestations {
-		t.line(below, "attestation  %s  %s  %s%s", a.Digest, Bytes(a.Size+a.ContentSize), orNone(strings.Join(a.PredicateTypes, ", ")), problem(a.Problem))
+		t.line(below, "attestation  %s  %s  %s%s", a.Digest, Bytes(a.Size+a.ContentSize), Line(orNone(strings.Join(a.PredicateTypes, ", "))), problem(a.Problem))
 	}
 }
 
@@ -100,12 +99,12 @@ func (t *tree) artifact(head string, a audit.Artifact) {
 	if name == "" {
 		name = a.MediaType
 	}
-	t.line(head, "artifact %s  %s  %s%s", name, a.Digest, Bytes(a.Size+a.ContentSize), problem(a.Problem))
+	t.line(head, "artifact %s  %s  %s%s", Line(name), a.Digest, Bytes(a.Size+a.ContentSize), problem(a.Problem))
 }
 
 func (t *tree) annotations(indent string, all map[string]string) {
 	for _, k := range sortedKeys(all) {
-		t.line(indent, "%s=%s", k, all[k])
+		t.line(indent, "%s=%s", Line(k), Line(all[k]))
 	}
 }
 
@@ -116,7 +115,7 @@ func kind(mediaType string) string {
 	case oci.MediaTypeDockerList:
 		return "Docker manifest list"
 	}
-	return mediaType
+	return Line(mediaType)
 }
 
 func problem(p audit.Problem) string {
@@ -124,7 +123,7 @@ func problem(p audit.Problem) string {
 	case p.Missing:
 		return "  MISSING"
 	case p.Problem != "":
-		return "  " + strings.ToUpper(p.Problem[:1]) + p.Problem[1:]
+		return "  " + Line(strings.ToUpper(p.Problem[:1])+p.Problem[1:])
 	}
 	return ""
 }
