@@ -281,15 +281,6 @@ type source struct {
 	manifests []publish.Manifest
 }
 
-// read resolves a location and fetches every manifest below it.
-func (m *Manifold) read(ctx context.Context, l ref.Location) (source, error) {
-	root, err := m.resolve(ctx, l)
-	if err != nil {
-		return source{}, err
-	}
-	return m.below(ctx, l, root)
-}
-
 // below fetches every manifest below a root.
 func (m *Manifold) below(ctx context.Context, l ref.Location, root oci.Blob) (source, error) {
 	p, name, err := m.open(ctx, l)
