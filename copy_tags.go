@@ -27,6 +27,9 @@ func (c *copier) readTags(ctx context.Context) error {
 		return errors.New("no tag to copy")
 	}
 	for _, tag := range kept {
+		if !ref.IsTag(tag) {
+			return fmt.Errorf("%s: %q cannot be a tag", c.o.Source, tag)
+		}
 		if err := c.readTag(ctx, tag); err != nil {
 			return fmt.Errorf("tag %s: %w", tag, err)
 		}

@@ -115,6 +115,10 @@ func (r Reference) WithTag(tag string) Reference {
 	return Reference{Host: r.Host, Repository: r.Repository, Tag: tag}
 }
 
+// IsTag reports whether a name can be a tag: word characters, dots and dashes,
+// beginning with a word character, 128 at the most.
+func IsTag(name string) bool { return reference.TagRegexp.FindString(name) == name && name != "" }
+
 // Repo returns the reference of the repository alone.
 func (r Reference) Repo() Reference {
 	return Reference{Host: r.Host, Repository: r.Repository}

@@ -130,6 +130,17 @@ func TestLoopbackIsThisMachineAndNothingElse(t *testing.T) {
 }
 
 // FuzzParse: whatever parses is written back in a form that parses to the same.
+func TestIsTag(t *testing.T) {
+	for name, want := range map[string]bool{
+		"1": true, "v1.0-rc_2": true, "_x": true, strings.Repeat("a", 128): true,
+		"": false, strings.Repeat("a", 129): false, ".x": false, "../x": false, "a/b": false, "a\nb": false, "a\x1b[2J": false, "a ": false,
+	} {
+		if ref.IsTag(name) != want {
+			t.Errorf("IsTag(%q) is %v", name, !want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"busybox", "docker.io", "index.docker.io/a", "localhost:5000/a:1", "[::1]:5000/a/b:1@" + sha256,

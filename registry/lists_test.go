@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -109,6 +110,32 @@ func TestNullTagsAreNone(t *testing.T) {
 		if len(got) != 0 || (err == nil) != ok {
 			t.Errorf("%s: %v, %v", body, got, err)
 		}
+	}
+}
+
+func TestNamesThatCannotBeTagsAreRefused(t *testing.T) {
+	for _, name := range []string{"../../other/manifests/latest", "", "a b", "a\\u001b[2J", "a/b"} {
+		host := scripted(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"tags":["1","` + name + `"]}`)) })
+		got, err := tags(t, repo(t, host, "d/x", registry.Options{}))
+		if err == nil || len(got) != 0 || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+	}
+}
+
+func TestNoNameLeavesTheRepository(t *testing.T) {
+	asked := false
+	host := scripted(t, func(http.ResponseWriter, *http.Request) { asked = true })
+	r := repo(t, host, "d/x", registry.Options{})
+	b := image(t).Root
+	for _, name := range []string{"..", "../../other/manifests/1", "."} {
+		_, readErr := r.Manifest(t.Context(), name)
+		if readErr == nil || r.PutTag(t.Context(), name, b) == nil || r.DeleteTag(t.Context(), name) == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+	if asked {
+		t.Error("a request went out")
 	}
 }
 

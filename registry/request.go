@@ -3,9 +3,11 @@ package registry
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -101,6 +103,9 @@ func (r *Repository) sender(req *http.Request) doer {
 
 func (r *Repository) request(ctx context.Context, c call, scheme string) (*http.Request, error) {
 	u := c.at
+	if u == nil && !below(c.path) {
+		return nil, fmt.Errorf("%q does not stay in the repository", c.path)
+	}
 	if u == nil {
 		u = &url.URL{Scheme: scheme, Host: r.host.name, Path: "/v2/" + r.ref.Repository + "/" + c.path, RawQuery: c.query}
 	} else if u.Host == r.host.name {
@@ -120,6 +125,12 @@ func (r *Repository) request(ctx context.Context, c call, scheme string) (*http.
 	// Digests are of the bytes as they are stored (C21).
 	req.Header.Set("Accept-Encoding", "identity")
 	return withBody(req, c)
+}
+
+// below reports whether a path stays where it is joined.
+func below(p string) bool {
+	p = "/" + strings.TrimSuffix(p, "/")
+	return path.Clean(p) == p
 }
 
 func withBody(req *http.Request, c call) (*http.Request, error) {

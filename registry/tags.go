@@ -7,9 +7,11 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/manifold-oci/manifold/ref"
 )
 
 // maxPage bounds one page of a list in bytes; a repository with a hundred
@@ -18,7 +20,8 @@ const maxPage = 32 << 20
 
 // Tags lists the tags of the repository, in the order of the registry. One GET
 // per page, following the Link of each page as it is given. A repository without
-// tags has none; one that does not exist is an [Absent] error. After an error
+// tags has none; one that does not exist is an [Absent] error. A name that cannot
+// be a tag is an error: it would be part of paths. After an error
 // the list is not complete, and nothing follows it.
 func (r *Repository) Tags(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
@@ -60,6 +63,9 @@ func (r *Repository) tagPage(ctx context.Context, c call) (tags []string, next *
 	if err == nil && !isObject(b) {
 		err = errors.New("not a list of tags")
 	}
+	if i := slices.IndexFunc(v.Tags, notTag); err == nil && i >= 0 {
+		err = fmt.Errorf("%q is listed, which cannot be a tag", line(v.Tags[i]))
+	}
 	if err != nil {
 		return nil, nil, r.failed(c, err)
 	}
@@ -69,6 +75,8 @@ func (r *Repository) tagPage(ctx context.Context, c call) (tags []string, next *
 	}
 	return v.Tags, next, nil
 }
+
+func notTag(s string) bool { return !ref.IsTag(s) }
 
 func isObject(b []byte) bool { return jsontext.Value(b).Kind() == '{' }
 
