@@ -160,10 +160,11 @@ func (e *editor) once(ctx context.Context) (Created, error) {
 	return made, err
 }
 
-// base reads what is edited.
+// base reads what is edited, from the host itself: a mirror may be behind.
 func (e *editor) base(ctx context.Context, tag ref.Reference) (source, error) {
 	l := ref.Location{Reference: tag.WithTag(tag.Tag)}
-	root, err := e.resolve(ctx, l)
+	repo := e.reg.Repository(tag)
+	root, err := repo.Manifest(ctx, tag.Tag)
 	switch {
 	case err != nil && absent(err) && e.o.Edit.CreateMissing:
 		return source{location: l}, nil
@@ -172,7 +173,7 @@ func (e *editor) base(ctx context.Context, tag ref.Reference) (source, error) {
 	case err != nil:
 		return source{}, err
 	}
-	s, err := e.below(ctx, l, root)
+	s, err := e.belowAt(ctx, repo, tag.Name(), l, root)
 	return s, at(l, err)
 }
 

@@ -287,6 +287,11 @@ func (m *Manifold) below(ctx context.Context, l ref.Location, root oci.Blob) (so
 	if err != nil {
 		return source{}, err
 	}
+	return m.belowAt(ctx, p, name, l, root)
+}
+
+// belowAt fetches them from a place that is open.
+func (m *Manifold) belowAt(ctx context.Context, p place, name string, l ref.Location, root oci.Blob) (source, error) {
 	s := source{location: l, root: root}
 	r := reader{place: p, name: name}
 	if !oci.IsIndex(root.MediaType) {
@@ -295,6 +300,7 @@ func (m *Manifold) below(ctx context.Context, l ref.Location, root oci.Blob) (so
 		return s, r.finish(ctx, &s)
 	}
 	var unbound []oci.Entry
+	var err error
 	s.images, unbound, err = index.Expand(ctx, p, root, l.String())
 	if err != nil {
 		return s, err
