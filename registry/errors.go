@@ -175,6 +175,13 @@ func Unsupported(err error) bool {
 		(e.Op == opDeleteTag && e.Has("DIGEST_INVALID"))
 }
 
+// TagsStay reports whether a registry refused to delete a tag because it cannot
+// delete one alone, or deletes nothing.
+func TagsStay(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Op == opDeleteTag && Unsupported(err)
+}
+
 // ChildUnknown reports whether a registry refused a manifest because it does
 // not see something that the manifest points at.
 func ChildUnknown(err error) bool {

@@ -40,12 +40,30 @@ func (u *upload) run(ctx context.Context) error {
 		}
 		if err != nil {
 			u.cancel(ctx)
-			return err
+			return u.blame(ctx, err)
 		}
 		if err := u.reopen(ctx, n); err != nil {
 			return err
 		}
 	}
+}
+
+// blame says whose fault it is when a registry received other bytes than it was
+// told: the source is read once more, and checked.
+func (u *upload) blame(ctx context.Context, failure error) error {
+	var e *Error
+	if !errors.As(failure, &e) || !e.Has("DIGEST_INVALID", "SIZE_INVALID", "BLOB_UPLOAD_INVALID") || u.spent != nil {
+		return failure
+	}
+	in, err := u.src.open(ctx)
+	if err == nil {
+		_, err = io.Copy(io.Discard, in)
+		_ = in.Close()
+	}
+	if err != nil {
+		return u.repo.failed(u.call, err)
+	}
+	return failure
 }
 
 // givenUp is the last failure, and what is behind it if that is known.
