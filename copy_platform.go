@@ -78,7 +78,7 @@ func (c *copier) labelled(ctx context.Context, root oci.Blob) ([]index.Image, er
 		if img.Artifact || !oci.IsUnknownPlatform(img.Entry.Platform) {
 			continue
 		}
-		if err := r.fetch(ctx, []index.Image{{Entry: img.Entry}}); err != nil {
+		if err := r.fetch(ctx, root, []index.Image{{Entry: img.Entry}}); err != nil {
 			return nil, err
 		}
 		if err := r.label(ctx, img); err != nil {

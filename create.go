@@ -135,7 +135,7 @@ func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error)
 	if !o.DryRun {
 		m.announce(locations(inputs), o.Targets)
 	}
-	sources, missing, err := m.readAll(ctx, inputs)
+	sources, missing, err := m.readAll(ctx, inputs, o.Platforms)
 	if err != nil {
 		return Created{}, err
 	}

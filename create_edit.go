@@ -173,7 +173,7 @@ func (e *editor) base(ctx context.Context, tag ref.Reference) (source, error) {
 	case err != nil:
 		return source{}, err
 	}
-	s, err := e.belowAt(ctx, repo, tag.Name(), l, root)
+	s, err := e.belowAt(ctx, reader{place: repo, name: tag.Name(), only: e.o.Platforms}, l, root)
 	return s, at(l, err)
 }
 

@@ -97,12 +97,12 @@ func locations(inputs []Input) []ref.Location {
 
 // readAll reads the sources side by side. missing are optional ones that are
 // not there.
-func (m *Manifold) readAll(ctx context.Context, inputs []Input) (sources []source, missing []string, err error) {
+func (m *Manifold) readAll(ctx context.Context, inputs []Input, only []oci.Platform) (sources []source, missing []string, err error) {
 	all := make([]*source, len(inputs))
 	eg, egctx := errgroup.WithContext(ctx)
 	for i, in := range inputs {
 		eg.Go(func() error {
-			s, err := m.readInput(egctx, in)
+			s, err := m.readInput(egctx, in, only)
 			all[i] = s
 			return at(in.Location, err)
 		})
@@ -123,7 +123,7 @@ func (m *Manifold) readAll(ctx context.Context, inputs []Input) (sources []sourc
 
 // readInput reads one source and what was said about it; nil when it is
 // optional and not there.
-func (m *Manifold) readInput(ctx context.Context, in Input) (*source, error) {
+func (m *Manifold) readInput(ctx context.Context, in Input, only []oci.Platform) (*source, error) {
 	root, err := m.resolve(ctx, in.Location)
 	if err != nil {
 		if in.Optional && notThere(err) {
@@ -131,7 +131,7 @@ func (m *Manifold) readInput(ctx context.Context, in Input) (*source, error) {
 		}
 		return nil, err
 	}
-	s, err := m.below(ctx, in.Location, root)
+	s, err := m.below(ctx, in.Location, root, only)
 	if err != nil {
 		return nil, err
 	}
@@ -269,123 +269,4 @@ func fill(label, config oci.Platform) oci.Platform {
 		label.OSFeatures = slices.Clone(config.OSFeatures)
 	}
 	return label
-}
-
-// source is one source, read whole: its images and all their manifests.
-type source struct {
-	location ref.Location
-	// changed says that the images are not what root lists.
-	changed   bool
-	root      oci.Blob
-	images    []index.Image
-	manifests []publish.Manifest
-}
-
-// below fetches every manifest below a root.
-func (m *Manifold) below(ctx context.Context, l ref.Location, root oci.Blob) (source, error) {
-	p, name, err := m.open(ctx, l)
-	if err != nil {
-		return source{}, err
-	}
-	return m.belowAt(ctx, p, name, l, root)
-}
-
-// belowAt fetches them from a place that is open.
-func (m *Manifold) belowAt(ctx context.Context, p place, name string, l ref.Location, root oci.Blob) (source, error) {
-	s := source{location: l, root: root}
-	r := reader{place: p, name: name}
-	if !oci.IsIndex(root.MediaType) {
-		s.images = []index.Image{{Entry: oci.Entry{Descriptor: root.Descriptor}, Source: l.String()}}
-		r.keep(root)
-		return s, r.finish(ctx, &s)
-	}
-	var unbound []oci.Entry
-	var err error
-	s.images, unbound, err = index.Expand(ctx, p, root, l.String())
-	if err != nil {
-		return s, err
-	}
-	for _, e := range unbound {
-		m.o.Report.Warn(l.String(), fmt.Sprintf("attestation %s speaks of an image that is not there, it is left out", e.Digest))
-	}
-	if err := r.fetch(ctx, s.images); err != nil {
-		return s, err
-	}
-	return s, r.finish(ctx, &s)
-}
-
-// reader collects manifests from one place.
-type reader struct {
-	place     place
-	name      string // of the place, in plans
-	manifests []publish.Manifest
-}
-
-func (r *reader) keep(b oci.Blob) {
-	r.manifests = append(r.manifests, publish.Manifest{Blob: b, At: []string{r.name}, Seen: []string{r.name}})
-}
-
-// fetch reads the manifests of images and attestations side by side and keeps
-// them in the order listed, each once.
-func (r *reader) fetch(ctx context.Context, images []index.Image) error {
-	var all []oci.Descriptor
-	for _, img := range images {
-		all = append(all, img.Entry.Descriptor)
-		for _, a := range img.Attestations {
-			all = append(all, a.Descriptor)
-		}
-	}
-	all = slices.DeleteFunc(oci.Unique(all), func(d oci.Descriptor) bool { return !oci.IsManifest(d.MediaType) })
-	blobs := make([]oci.Blob, len(all))
-	eg, ctx := errgroup.WithContext(ctx)
-	for i, d := range all {
-		eg.Go(func() (err error) {
-			blobs[i], err = r.place.FetchManifest(ctx, d)
-			return err
-		})
-	}
-	if err := eg.Wait(); err != nil {
-		return err
-	}
-	for _, b := range blobs {
-		r.keep(b)
-	}
-	return nil
-}
-
-// finish gives images without a platform the one of their config, and marks
-// what is no image that runs.
-func (r *reader) finish(ctx context.Context, s *source) error {
-	s.manifests = r.manifests
-	eg, ctx := errgroup.WithContext(ctx)
-	for i := range s.images {
-		eg.Go(func() error { return r.label(ctx, &s.images[i]) })
-	}
-	return eg.Wait()
-}
-
-func (r *reader) label(ctx context.Context, img *index.Image) error {
-	if img.Artifact || !oci.IsUnknownPlatform(img.Entry.Platform) {
-		return nil
-	}
-	i := slices.IndexFunc(r.manifests, func(m publish.Manifest) bool { return m.Digest == img.Entry.Digest })
-	if i < 0 {
-		return nil
-	}
-	v, err := oci.ParseManifest(r.manifests[i].Blob)
-	if err != nil {
-		return fmt.Errorf("%s: %w", img.Entry.Digest, err)
-	}
-	if !oci.IsImageConfig(v.Config.MediaType) {
-		img.Artifact = true
-		return nil
-	}
-	p, err := platformOf(ctx, r.place, v)
-	if err != nil {
-		return err
-	}
-	if !oci.IsUnknownPlatform(&p) {
-		img.Entry = index.WithPlatform(img.Entry, p)
-	}
-	return nil
 }

@@ -166,3 +166,25 @@ func TestLabelsAgainstConfigs(t *testing.T) {
 		}
 	}
 }
+
+// C31: two Windows images whose entries do not say which version they are for.
+func TestVersionOfWindowsIsReadFromTheConfig(t *testing.T) {
+	r := registrytest.Distribution(t)
+	var children []registrytest.Content
+	for _, version := range []string{"10.0.17763.1", "10.0.20348.1"} {
+		img := registrytest.Image(t, "windows/amd64", registrytest.ImageOptions{OSVersion: version})
+		img.Platform = &oci.Platform{OS: "windows", Architecture: "amd64"}
+		children = append(children, img)
+	}
+	r.Push("src", "win", registrytest.Index(t, registrytest.IndexOptions{}, children...))
+	made, err := create(t, manifold.CreateOptions{
+		Sources: []ref.Location{location(t, r.Reference("src", "win"))}, Annotations: map[string]string{"a": "b"}, DryRun: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idx, err := oci.ParseIndex(made.Index)
+	if err != nil || len(idx.Manifests) != 2 || idx.Manifests[0].Platform.OSVersion != "10.0.17763.1" || idx.Manifests[1].Platform.OSVersion != "10.0.20348.1" {
+		t.Errorf("%v\n%s", err, made.Index.Bytes)
+	}
+}
