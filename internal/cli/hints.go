@@ -8,8 +8,9 @@ import (
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/build"
-	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/internal/binarycheck"
 	"github.com/manifold-oci/manifold/internal/buildkit"
+	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
@@ -19,7 +20,7 @@ import (
 // printError writes an error and, on a line of its own, what to do about it.
 func printError(w io.Writer, err error) {
 	buildkit.Explain(w, err)
-	_, _ = fmt.Fprintf(w, "error: %v\n", err)
+	_, _ = fmt.Fprintf(w, "error: %s\n", render.Text(err.Error()))
 	if hint := hintFor(err); hint != "" {
 		_, _ = fmt.Fprintf(w, "hint: %s\n", hint)
 	}
@@ -45,7 +46,6 @@ func is[T error](err error) bool {
 // hintFor chooses by type; "" when there is nothing useful to say.
 func hintFor(err error) string {
 	var missing *buildkit.MissingToolError
-	var duplicate *index.DuplicateError
 	switch {
 	case errors.As(err, &missing):
 		return missing.Install
@@ -53,24 +53,26 @@ func hintFor(err error) string {
 		return "name a node for it with --node PLATFORM=ENDPOINT, or build it under emulation with --allow-emulation"
 	case is[*build.UnreachableError](err):
 		return "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"
+	case is[*binarycheck.MismatchError](err):
+		return "is a stage pinned to another platform, or a file copied from the wrong place? --no-binary-check publishes it as it is"
 	case is[*buildkit.DriverError](err):
 		return "create a builder that pushes by itself: docker buildx create --driver docker-container --use"
-	case is[*manifold.BaseError](err):
-		return "--append --create-missing makes the tag"
-	case is[*index.AbsentError](err):
-		return "look at what is there with: manifold inspect; --append --replace also adds what is not there"
-	case errors.As(err, &duplicate):
-		return "give one source per platform, keep some platforms only with --platform, or put one in the place of the other with --replace"
 	case is[*apply.RaceError](err):
 		return "another job publishes this tag; the index of this run is in the registry under its digest"
 	case is[*apply.WorldError](err):
 		return "make the plan again, and look at what it would replace now"
 	case is[*plan.PreconditionError](err):
 		return "somebody else has moved the tag; look at it with: manifold inspect"
+	case is[*manifold.ReferrersError](err):
+		return "--fallback-tags writes tags that list them, where a registry cannot"
+	case is[*manifold.ElsewhereError](err):
+		return "manifold copy brings an image to another place, under the tag that it is to have there"
+	case registry.TagsStay(err):
+		return "this registry cannot delete a tag alone, or deleting is switched off; nothing was deleted, since its digest has other tags to lose"
 	case registry.Immutable(err):
 		return "the tag may not be moved in this registry: publish under a new tag"
 	case registry.Denied(err):
 		return "log in with: docker login HOST"
 	}
-	return ""
+	return indexHint(err)
 }
