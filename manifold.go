@@ -173,6 +173,28 @@ func (m *Manifold) FetchManifest(ctx context.Context, repo ref.Reference, d oci.
 	return m.reg.Repository(repo).FetchManifest(ctx, d)
 }
 
+// FetchPushed is [Manifold.FetchManifest] for what somebody has just pushed: a
+// registry that does not show it yet is asked again, for as long as
+// Options.Lag.
+func (m *Manifold) FetchPushed(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
+	window := m.o.Lag
+	if window == 0 {
+		window = 30 * time.Second
+	}
+	for pause := 100 * time.Millisecond; ; pause *= 2 {
+		b, err := m.FetchManifest(ctx, repo, d)
+		if err == nil || !absent(err) || pause > window {
+			return b, err
+		}
+		window -= pause
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return b, context.Cause(ctx)
+		}
+	}
+}
+
 // at names the location in an error that does not name a place by itself.
 func at(l ref.Location, err error) error {
 	var answered *registry.Error

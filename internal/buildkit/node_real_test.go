@@ -140,7 +140,7 @@ func (c *countedRegistry) manifestWrites() []string {
 	return append([]string(nil), c.writes...)
 }
 
-func (c *countedRegistry) FetchManifest(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
+func (c *countedRegistry) FetchPushed(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+repo.Host+"/v2/"+repo.Repository+"/manifests/"+d.Digest.String(), nil)
 	if err != nil {
 		return oci.Blob{}, err

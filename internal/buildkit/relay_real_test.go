@@ -21,7 +21,7 @@ func newClient() clientRegistry {
 	return clientRegistry{registry.NewClient(registry.Options{})}
 }
 
-func (c clientRegistry) FetchManifest(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
+func (c clientRegistry) FetchPushed(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
 	return c.Repository(repo).FetchManifest(ctx, d)
 }
 

@@ -70,9 +70,9 @@ func repositories(tags []string) ([]ref.Reference, error) {
 
 // Registry is where the images of a build go.
 type Registry interface {
-	// FetchManifest reads the manifest d from a repository, its bytes checked
-	// against digest and size.
-	FetchManifest(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error)
+	// FetchPushed reads the manifest d, which was just pushed, from a repository,
+	// its bytes checked against digest and size.
+	FetchPushed(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error)
 	// BeginBlob asks a repository for a blob. A nil function says that it is
 	// there. Else the function sends the bytes, which come once; it must be
 	// called, and a body that ends in an error gives the upload up.
@@ -83,7 +83,7 @@ type Registry interface {
 func readBack(ctx context.Context, reg Registry, repos []ref.Reference, d oci.Descriptor) (oci.Blob, error) {
 	var b oci.Blob
 	for _, repo := range repos {
-		got, err := reg.FetchManifest(ctx, repo, d)
+		got, err := reg.FetchPushed(ctx, repo, d)
 		if err != nil {
 			return oci.Blob{}, err
 		}

@@ -2,11 +2,16 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,24 +39,12 @@ type crash struct {
 // the new one, nothing that was there has been sent again, and nothing is left.
 func TestKilledAtEveryRequest(t *testing.T) {
 	source, target := registrytest.Distribution(t), registrytest.Distribution(t)
-	image := func(platform, text string) registrytest.Content {
-		return registrytest.Image(t, platform, registrytest.ImageOptions{Text: text})
-	}
-	amd, arm := image("linux/amd64", "new"), image("linux/arm64", "new")
-	source.Push("src", "amd", amd)
-	source.Push("src", "arm", arm)
-	old := registrytest.Index(t, registrytest.IndexOptions{}, image("linux/amd64", "old"), image("linux/arm64", "old"))
-
+	old, whole := crashContents(t, source)
 	c := newCrash(t, source, target, "first", old)
 	before := len(target.Log())
 	c.must(c.args...)
 	n := len(target.Log()) - before
-	made := target.Tags(c.repo)["1"]
-	b, _ := target.Manifest(c.repo, made.String())
-	whole := registrytest.Content{Root: b, Children: []registrytest.Content{amd, arm}}
-	if n < 20 {
-		t.Fatalf("a publish is %d requests, that is not the one that was meant", n)
-	}
+	c.learn(&whole)
 	var watched atomic.Pointer[crash]
 	target.Use(registrytest.Rewriting("PUT", "/manifests/", func(*registrytest.Answer) {
 		if c := watched.Load(); c != nil {
@@ -67,12 +60,107 @@ func TestKilledAtEveryRequest(t *testing.T) {
 				return registrytest.Fault{Skip: i, Rewrite: func(*registrytest.Answer) { kill() }}
 			},
 		} {
-			c := newCrash(t, source, target, mode+digest.FromString(mode).Encoded()[:4]+string(rune('a'+i/26))+string(rune('a'+i%26)), old)
+			c := newCrash(t, source, target, fmt.Sprintf("%s-%d", mode, i), old)
 			c.new = whole
 			watched.Store(c)
 			c.killedAt(fault)
 			c.takenUp(mode == "after")
 		}
+	}
+}
+
+// TestInterruptedAtEveryRequest sends the process the signal of Ctrl-C while each
+// request is under way, before and after the registry has carried it out. It
+// ends with 130 and tells what became of the tags, moves no tag any more except
+// back, and cancels what it was uploading; then it is taken up.
+func TestInterruptedAtEveryRequest(t *testing.T) {
+	source, target := registrytest.Distribution(t), registrytest.Distribution(t)
+	old, whole := crashContents(t, source)
+	c := newCrash(t, source, target, "first", old)
+	before := len(target.Log())
+	c.must(c.args...)
+	n := len(target.Log()) - before
+	c.learn(&whole)
+	for i := range n {
+		for _, carriedOut := range []bool{false, true} {
+			c := newCrash(t, source, target, fmt.Sprintf("interrupted-%d-%t", i, carriedOut), old)
+			c.new = whole
+			c.interruptedAt(i, carriedOut)
+			c.takenUp(true)
+		}
+	}
+}
+
+// interruptedAt runs the publish and sends the signal at its request i, which is
+// never answered.
+func (c *crash) interruptedAt(i int, carriedOut bool) {
+	c.t.Helper()
+	cmd, out := c.command(c.args...)
+	var asked context.Context
+	signal := func() { _ = cmd.Process.Signal(os.Interrupt) }
+	f := registrytest.Fault{Skip: i, Cut: registrytest.CutBefore, Edit: func(r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a server sees that a client has gone only then
+		signal()
+		<-r.Context().Done()
+	}}
+	if carriedOut {
+		f = registrytest.Fault{Skip: i, Edit: func(r *http.Request) { asked = r.Context() }, Rewrite: func(*registrytest.Answer) {
+			signal()
+			<-asked.Done()
+		}}
+	}
+	c.target.Fault(f)
+	from := len(c.target.Log())
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		c.t.Errorf("%s: ended with %v, want 130\n%s", c.repo, err, out)
+	}
+	c.check("after the signal")
+	names := map[digest.Digest]bool{}
+	for _, d := range c.target.Tags(c.repo) {
+		names[d] = true
+	}
+	if len(names) != 1 {
+		c.t.Errorf("%s: the two tags name different indexes", c.repo)
+	}
+	c.cancelled(c.target.Log()[from:])
+	if said := out.String(); !strings.Contains(said, "interrupt") || i > 4 && !strings.Contains(said, c.target.Reference(c.repo, "1")) {
+		c.t.Errorf("%s: does not say what was done:\n%s", c.repo, said)
+	}
+}
+
+// cancelled fails when the upload that was under way has not been ended.
+func (c *crash) cancelled(log []registrytest.Request) {
+	c.t.Helper()
+	for _, q := range log {
+		if q.Method != "PUT" || q.Status != 0 || !strings.Contains(q.Path, "/uploads/") {
+			continue
+		}
+		ended := slices.ContainsFunc(log, func(d registrytest.Request) bool { return d.Method == "DELETE" && d.Path == q.Path })
+		if !ended {
+			c.t.Errorf("%s: the upload that was under way has not been cancelled\n%s", c.repo, c.target.Transcript())
+		}
+	}
+}
+
+// crashContents are what is published, and what was there before.
+func crashContents(t *testing.T, source *registrytest.Registry) (old, whole registrytest.Content) {
+	image := func(platform, text string) registrytest.Content {
+		return registrytest.Image(t, platform, registrytest.ImageOptions{Text: text})
+	}
+	whole = registrytest.Content{Children: []registrytest.Content{image("linux/amd64", "new"), image("linux/arm64", "new")}}
+	source.Push("src", "amd", whole.Children[0])
+	source.Push("src", "arm", whole.Children[1])
+	return registrytest.Index(t, registrytest.IndexOptions{}, image("linux/amd64", "old"), image("linux/arm64", "old")), whole
+}
+
+// learn reads the index that the publish has made.
+func (c *crash) learn(whole *registrytest.Content) {
+	c.t.Helper()
+	var ok bool
+	if whole.Root, ok = c.target.Manifest(c.repo, "1"); !ok || len(c.target.Log()) < 20 {
+		c.t.Fatalf("not the publish that was meant:\n%s", c.target.Transcript())
 	}
 }
 

@@ -79,7 +79,8 @@ func retryAfter(v string) http.Header { return http.Header{"Retry-After": {v}} }
 
 func faultCases() []faultCase {
 	var out []faultCase
-	for _, more := range [][]faultCase{waiting(), breaking(), uploading(), refusing(), lying()} {
+	nothing := []faultCase{{name: "none", want: survives, happen: habit()}}
+	for _, more := range [][]faultCase{nothing, waiting(), breaking(), uploading(), refusing(), lying()} {
 		out = append(out, more...)
 	}
 	return out

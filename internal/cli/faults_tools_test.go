@@ -52,18 +52,24 @@ func ours() []publisher {
 				{"manifold", "manifest", "push", w.to()},
 			}
 		}},
-		{"build", func(w world) [][]string {
-			args := []string{"manifold", "build", "--progress", "plain", "--provenance=false"}
-			for _, p := range []string{"linux/amd64", "linux/arm64"} {
-				n, err := nodes.get(p)
-				if err != nil {
-					w.target.TB().Fatal(err)
-				}
-				args = append(args, "--node", p+"="+n.endpoint)
-			}
-			return one(append(args, "--platform", "linux/amd64,linux/arm64", "-t", w.to(), "--push", w.context)...)
-		}},
+		{"build", func(w world) [][]string { return w.build() }},
+		{"build --relay", func(w world) [][]string { return w.build("--relay") }},
 	}
+}
+
+// build builds on two nodes, which push by themselves unless they are told not
+// to.
+func (w world) build(more ...string) [][]string {
+	args := []string{"manifold", "build", "--progress", "plain", "--provenance=false"}
+	for _, p := range []string{"linux/amd64", "linux/arm64"} {
+		n, err := nodes.get(p)
+		if err != nil {
+			w.target.TB().Fatal(err)
+		}
+		args = append(args, "--node", p+"="+n.endpoint)
+	}
+	args = append(args, more...)
+	return one(append(args, "--platform", "linux/amd64,linux/arm64", "-t", w.to(), "--push", w.context)...)
 }
 
 // peers are the field's other tools, as they come.
@@ -78,7 +84,7 @@ func peers() []publisher {
 			return one("oras", "cp", "--from-plain-http", "--to-plain-http", w.from(), w.to())
 		}},
 		{"skopeo", func(w world) [][]string {
-			return one("skopeo", "--insecure-policy", "copy", "--all", "--src-tls-verify=false", "--dst-tls-verify=false", "docker://"+w.from(), "docker://"+w.to())
+			return one("skopeo", "--insecure-policy", "copy", "--all", "--src-tls-verify=false", "--dest-tls-verify=false", "docker://"+w.from(), "docker://"+w.to())
 		}},
 		{"imagetools", func(w world) [][]string { return one("buildx", "imagetools", "create", "-t", w.to(), w.from()) }},
 	}
