@@ -30,7 +30,7 @@ engines: build buildkitd tools ## today's Docker Engine, and the stories that ne
 	scripts/engines.sh
 	go test ./internal/cli -run 'TestScripts/.*today' -v
 
-.PHONY: engines help build buildkitd tools deps demo test race lint fuzz bench install clean
+.PHONY: engines help build buildkitd tools deps demo test race lint fuzz bench faults install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -68,6 +68,13 @@ fuzz: ## every fuzz target for FUZZTIME each (10s)
 
 bench: build buildkitd tools ## compare with buildx: build time, requests, start-up
 	scripts/bench.sh
+
+faults: buildkitd tools ## docs/faults.md: what each verb, and each peer, makes of each fault
+	mkdir -p bin/peers
+	@# their own modules: what they require is not what this one does
+	GOBIN=$(CURDIR)/bin/peers go install github.com/regclient/regclient/cmd/regctl@v0.11.7
+	GOBIN=$(CURDIR)/bin/peers go install oras.land/oras/cmd/oras@v1.3.6
+	PATH=$(CURDIR)/bin/peers:$(PATH) go test ./internal/cli -run 'TestFaults$$' -count=1 -timeout 60m -args -faults $(CURDIR)/docs/faults.md
 
 install: build ## install in PREFIX/bin (/usr/local), and as Docker CLI plugin in PLUGINS
 	install -D -m 755 bin/manifold '$(DESTDIR)$(PREFIX)/bin/manifold'
