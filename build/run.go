@@ -11,9 +11,9 @@ import (
 )
 
 // Run builds every platform of o on one of the nodes, all nodes at once, and
-// returns the images in the order of o.Platforms. Nodes are only asked for
-// their platforms when nobody declares one of those wanted, and a node that
-// does not answer matters only if it is needed.
+// returns the images in the order of o.Platforms. What a node declares need not
+// be what it lists; that is only asked for when nobody declares one of the
+// platforms wanted. A node that does not answer matters only if it is needed.
 //
 // Errors: *NoNodeError and *UnreachableError before anything is built;
 // *NodeError for the first build that failed (with KeepGoing, all of them,
@@ -25,6 +25,9 @@ func Run(ctx context.Context, nodes []Node, o Options) ([]Image, error) {
 	}
 	jobs, err := assign(ctx, nodes, o)
 	if err != nil {
+		return nil, err
+	}
+	if err := reach(ctx, jobs, o); err != nil {
 		return nil, err
 	}
 	images, err := runJobs(ctx, jobs, o)
@@ -152,6 +155,33 @@ func group(as []Assignment, nodes []Node) []job {
 		byNode[a.Node].platforms = append(byNode[a.Node].platforms, a.Platform)
 	}
 	return slices.DeleteFunc(byNode, func(j job) bool { return j.node == nil })
+}
+
+// reach has every node answer before any of several begins: the others would
+// have pushed by the time a silent one is given up. With KeepGoing they are to
+// build all the same.
+func reach(ctx context.Context, jobs []job, o Options) error {
+	if len(jobs) < 2 || o.KeepGoing {
+		return nil
+	}
+	errs := make([]error, len(jobs))
+	var wg sync.WaitGroup
+	for i, j := range jobs {
+		if (failure{job: j}).matters(o) {
+			wg.Go(func() { _, errs[i] = j.node.Platforms(ctx) })
+		}
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for i, err := range errs {
+		if err != nil {
+			jobs[i].report(o.Report, report.Failed, err)
+			return err
+		}
+	}
+	return nil
 }
 
 // runJobs runs all jobs at once and returns whatever images came out.

@@ -99,6 +99,33 @@ func TestImagesComeInTheOrderOfThePlatforms(t *testing.T) {
 	}
 }
 
+func TestNothingIsBuiltBesideANodeThatDoesNotAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		want string
+		err  bool
+	}{
+		"required":            {Options{}, "", true},
+		"optional":            {Options{Required: parse(t, "linux/amd64")}, "linux/amd64=a", false},
+		"others are finished": {Options{KeepGoing: true}, "linux/amd64=a", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			silent := &UnreachableError{Node: "b", Endpoint: "tcp://b", Waited: time.Second, Err: errors.New("connection refused")}
+			a := &fake{name: "a", declared: parse(t, "linux/amd64")}
+			b := &fake{name: "b", declared: parse(t, "linux/arm64"), err: silent}
+			b.build = func(context.Context, Request) ([]Image, error) { return nil, silent }
+			c.o.Platforms = parse(t, "linux/amd64 linux/arm64")
+			images, err := Run(t.Context(), nodes(a, b), c.o)
+			if built(images) != c.want || (err != nil) != c.err || c.err && !errors.Is(err, silent) {
+				t.Errorf("%q, %v", built(images), err)
+			}
+			if (len(a.got) > 0) != (c.want != "") {
+				t.Errorf("a was asked for %+v", a.got)
+			}
+		})
+	}
+}
+
 func TestZeroOptionsBuildTheFirstNodesOwnPlatform(t *testing.T) {
 	a := &fake{name: "a", listed: parse(t, "linux/riscv64")}
 	images, err := Run(t.Context(), nodes(a, &fake{name: "b"}), Options{})
