@@ -114,7 +114,7 @@ func (e *ExpectedError) Error() string {
 
 // ErrNoSources reports that there is nothing to make an index of: no source was
 // given, or none of them is there.
-var ErrNoSources = errors.New("no sources specified")
+var ErrNoSources = errors.New("no sources")
 
 // Create makes one index of existing images and publishes it, or edits one that
 // is published. Children keep their bytes; those of another repository or host

@@ -79,9 +79,10 @@ func (e *Edit) apply(images, sources []index.Image) ([]index.Image, error) {
 const (
 	maxRounds = 40
 	maxPause  = 2 * time.Second
-	// settleTime is how long an edit waits before it looks once more, when all
-	// seems done.
-	settleTime = 300 * time.Millisecond
+	// An edit waits before it looks once more, when all seems done: as long as
+	// its last round took, within these. Who is slow has slow company.
+	leastSettled = 300 * time.Millisecond
+	mostSettled  = 2 * time.Second
 )
 
 // editor is one edit, over all its rounds.
@@ -268,7 +269,8 @@ func (e *editor) preconditions(ctx context.Context, base digest.Digest) ([]Expec
 // overtaken looks once more at every tag, when all seems done. A tag that
 // another writer has moved on, with this change in it, is right.
 func (e *editor) overtaken(ctx context.Context, made Created) (bool, error) {
-	if err := pause(ctx, settleTime); err != nil {
+	took := time.Duration(made.Receipt.Seconds * float64(time.Second))
+	if err := pause(ctx, min(mostSettled, max(leastSettled, took))); err != nil {
 		return false, err
 	}
 	e.round++
