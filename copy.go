@@ -92,6 +92,7 @@ func (m *Manifold) Copy(ctx context.Context, o CopyOptions) (Copied, error) {
 		m.announce([]ref.Location{o.Source}, targets)
 	}
 	c := &copier{m: m, o: o, targets: targets}
+	c.look(ctx)
 	if err := c.read(ctx); err != nil {
 		return Copied{}, at(o.Source, err)
 	}
@@ -121,6 +122,7 @@ func (m *Manifold) Copy(ctx context.Context, o CopyOptions) (Copied, error) {
 
 func (c *copier) planning() publish.Options {
 	o := c.m.planning("copy")
+	o.Open = func(r ref.Reference) publish.Prober { return foreseen{c.m.target(r), r, c.early} }
 	o.Expect, o.NoClobber = c.o.Expect, c.o.NoClobber
 	o.Stat = func(ctx context.Context, r ref.Reference, d oci.Descriptor) (bool, error) {
 		return c.m.target(r).StatBlob(ctx, d)
@@ -203,6 +205,8 @@ type copier struct {
 	// listed are the referrers by what they refer to, subjects in order.
 	listed   map[digest.Digest][]oci.Descriptor
 	subjects []oci.Descriptor
+	// early are tags of targets that are being asked for already.
+	early map[ref.Reference]func() (oci.Descriptor, error)
 	// withAPI are the targets where the API has to list them afterwards.
 	withAPI []ref.Reference
 }

@@ -449,3 +449,76 @@ func TestAllTagsMoveAfterAllContent(t *testing.T) {
 		t.Errorf("by pattern: %v", got)
 	}
 }
+
+// TestCopyOfADeepChainIsRefused: fifty indexes in each other are an attack or a
+// mistake (C13).
+func TestCopyOfADeepChainIsRefused(t *testing.T) {
+	from, to := registrytest.Distribution(t), registrytest.Distribution(t)
+	c := registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{})
+	for range 50 {
+		c = registrytest.Index(t, registrytest.IndexOptions{}, c)
+	}
+	from.Push("src", "1", c)
+	_, err := manifold.New(manifold.Options{}).Copy(t.Context(), manifold.CopyOptions{
+		Source: location(t, from.Reference("src", "1")), Targets: []ref.Location{location(t, to.Reference("dst", "1"))},
+	})
+	var deep *oci.DepthError
+	if got := count(to); !errors.As(err, &deep) || got.put+got.post != 0 {
+		t.Errorf("error %v, requests %+v", err, got)
+	}
+}
+
+// TestCopyOneTargetFailsNoTagMoves: content everywhere first, then the tags (C97).
+func TestCopyOneTargetFailsNoTagMoves(t *testing.T) {
+	image := eightBySix(t)
+	from, good, bad := registrytest.Distribution(t), registrytest.Distribution(t), registrytest.Distribution(t)
+	from.Push("src", "1", image)
+	bad.Fault(registrytest.Fault{Method: "PUT", Path: "/manifests/" + image.Digest().String(), Status: 403, Body: `{"errors":[{"code":"DENIED"}]}`})
+	file := filepath.Join(t.TempDir(), "image.tar")
+	m := manifold.New(manifold.Options{})
+	o := manifold.CopyOptions{Source: location(t, from.Reference("src", "1")), Targets: []ref.Location{
+		location(t, good.Reference("dst", "1")), location(t, bad.Reference("dst", "1")), location(t, "oci-archive:"+file+":1"),
+	}}
+	made, err := m.Copy(t.Context(), o)
+	if err == nil || len(good.Tags("dst")) != 0 || len(bad.Tags("dst")) != 0 {
+		t.Errorf("error %v, tags %v and %v", err, good.Tags("dst"), bad.Tags("dst"))
+	}
+	for _, tag := range made.Receipt.Tags {
+		if tag.Fate != "untried" {
+			t.Errorf("%s is %s", tag.Reference, tag.Fate)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(left) > 0 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if made := copied(t, manifold.New(manifold.Options{}), o); len(made.Receipt.Tags) != 3 {
+		t.Errorf("a second time: %+v", made.Receipt.Tags)
+	}
+}
+
+// TestDeleteTagLeavesEverythingElse (C116).
+func TestDeleteTagLeavesEverythingElse(t *testing.T) {
+	registrytest.Each(t, func(t *testing.T, r *registrytest.Registry) {
+		c := registrytest.Index(t, registrytest.IndexOptions{}, registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{}))
+		r.Push("app", "1", c)
+		r.Push("app", "2", c)
+		m := manifold.New(manifold.Options{})
+		deleted, err := m.DeleteTag(t.Context(), location(t, r.Reference("app", "1")))
+		left := r.Tags("app")
+		switch {
+		case !r.Features.TagDelete:
+			if !registry.TagsStay(err) || len(left) != 2 {
+				t.Errorf("error %v, tags %v", err, left)
+			}
+		case err != nil || deleted.Digest != c.Digest() || deleted.Gone || len(left) != 1:
+			t.Errorf("%+v, %v, tags %v", deleted, err, left)
+		}
+		same(t, r, "app", c)
+		if _, err := m.DeleteTag(t.Context(), location(t, r.Reference("app", "")+"@"+c.Digest().String())); err == nil {
+			t.Error("a digest was deleted by way of delete")
+		}
+	})
+}
