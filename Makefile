@@ -68,6 +68,7 @@ fuzz: ## every fuzz target for FUZZTIME each (10s)
 
 bench: build buildkitd tools ## compare with buildx: build time, requests, start-up
 	scripts/bench.sh
+	scripts/bench_copy.sh
 
 faults: buildkitd tools ## docs/faults.md: what each verb, and each peer, makes of each fault
 	mkdir -p bin/peers

@@ -147,19 +147,28 @@ func copyTargets(o CopyOptions) ([]ref.Reference, error) {
 
 func checkCopyTarget(o CopyOptions, t ref.Location) error {
 	fail := func(reason string) error { return fmt.Errorf("%s: %s", t, reason) }
+	named := t.Tag != "" || t.Reference.Identifier() != ""
 	switch {
 	case samePlace(o, t):
 		return &SameError{Location: t}
-	case t.Transport != ref.Registry && t.Transport != ref.OCILayout && t.Transport != ref.OCIArchive:
-		return fail("cannot be written, only read")
-	case t.Transport != ref.Registry && !filepath.IsAbs(t.Path):
-		return fail("the path is not absolute")
-	case t.Transport != ref.Registry && digest.Digest(t.Tag).Validate() == nil:
-		return fail("an image in a layout is named by a tag")
-	case o.AllTags && (t.Tag != "" || t.Reference.Tag != "" || t.Reference.Digest != ""):
+	case o.AllTags && named:
 		return fail("tags are copied with their names: the destination has none")
-	case !o.AllTags && t.Tag == "" && t.Reference.Identifier() == "":
+	case !o.AllTags && !named:
 		return fail("the destination has no tag")
+	}
+	return checkLayoutTarget(t, fail)
+}
+
+func checkLayoutTarget(t ref.Location, fail func(string) error) error {
+	switch {
+	case t.Transport == ref.Registry:
+		return nil
+	case t.Transport != ref.OCILayout && t.Transport != ref.OCIArchive:
+		return fail("cannot be written, only read")
+	case !filepath.IsAbs(t.Path):
+		return fail("the path is not absolute")
+	case digest.Digest(t.Tag).Validate() == nil:
+		return fail("an image in a layout is named by a tag")
 	}
 	return nil
 }
