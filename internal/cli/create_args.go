@@ -32,7 +32,8 @@ and VARIANT stand for the parts of each platform:
   --platforms linux/amd64,linux/arm/v7 --template team/app:OS-ARCHVARIANT
 
 takes team/app:linux-amd64 and team/app:linux-armv7. An image whose config is for
-another platform is an error.`,
+another platform is an error.
+` + exitHelp,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), h) },
 	}
