@@ -115,7 +115,8 @@ func newFromSpec(h Host) *cobra.Command {
     - image: oci:./arm64
 
 The platform of an entry may be left out: it is then that of the image. Keys that
-are not known are an error.`,
+are not known are an error.
+` + exitHelp,
 		Args: exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.spec, o.preferIndex = args[0], true
