@@ -159,11 +159,16 @@ func isPeer(name string) bool {
 func versions(all []column) string {
 	out := []string{}
 	for _, args := range [][]string{
-		{"crane", "version"}, {"regctl", "version", "--format", "{{.VCSTag}}"}, {"oras", "version"}, {"skopeo", "--version"}, {"buildx", "version"},
+		{"crane", "version"}, {"regctl", "version", "--format", "{{.VCSTag}}"}, {"oras", "version"}, {"skopeo", "--version"},
+		{"go", "list", "-m", "-f", "buildx {{.Version}}", "github.com/docker/buildx"},
 	} {
 		if b, err := exec.Command(args[0], args[1:]...).Output(); err == nil {
 			first, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
-			out = append(out, args[0]+" "+strings.TrimSpace(strings.TrimPrefix(first, "Version:")))
+			name := strings.TrimSpace(strings.TrimPrefix(first, "Version:"))
+			if args[0] == "crane" || args[0] == "regctl" || args[0] == "oras" {
+				name = args[0] + " " + name
+			}
+			out = append(out, name)
 		}
 	}
 	if !slices.ContainsFunc(all, func(c column) bool { return isPeer(c.name) }) {
