@@ -45,7 +45,7 @@ type Receipt struct {
 	Bytes    map[string]HostReceipt `json:"bytes,omitempty"`
 	// Started is when the publish began, after a build if there was one, and
 	// Seconds how long it took.
-	Started time.Time `json:"started"`
+	Started time.Time `json:"started,omitzero"`
 	Seconds float64   `json:"seconds"`
 	// Error is what it failed with.
 	Error string `json:"error,omitempty"`

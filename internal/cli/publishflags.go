@@ -52,7 +52,7 @@ func (p *publishFlags) record(r manifold.Receipt, err error) error {
 	if p.receipt == "" {
 		return err
 	}
-	if r.Verb == "" && err != nil {
+	if r.Error == "" && err != nil {
 		r.Error = err.Error()
 	}
 	var b bytes.Buffer
