@@ -98,6 +98,33 @@ func TestCopyToFreshRegistryRequests(t *testing.T) {
 	})
 }
 
+// TestCopyWithTokensRequests: one challenge and one token on top of the floor,
+// also where blobs are mounted from another repository.
+func TestCopyWithTokensRequests(t *testing.T) {
+	image := twoByTwo(t)
+	r := registrytest.Distribution(t, registrytest.TokenAuth(registrytest.TokenOptions{}))
+	from := registrytest.Distribution(t)
+	from.Push("src", "1", image)
+	r.Push("src", "1", image)
+	for name, source := range map[string]*registrytest.Registry{"uploaded": from, "mounted": r} {
+		r.Reset()
+		tokens := len(r.TokenRequests())
+		copied(t, manifold.New(manifold.Options{}), manifold.CopyOptions{
+			Source: location(t, source.Reference("src", "1")), Targets: []ref.Location{location(t, r.Reference(name, "1"))},
+		})
+		refused := r.Count(registrytest.Filter{Status: 401})
+		written := r.Count(registrytest.Filter{Path: "/v2/" + name + "/"}) - r.Count(registrytest.Filter{Path: "/v2/" + name + "/", Status: 401})
+		want := 5*2 + 3 + 3 + 3 + 2 // blobs, manifests, read backs, tag
+		if source == r {
+			want -= 5 // one POST per blob
+		}
+		if tokens = len(r.TokenRequests()) - tokens; written != want || refused > 2 || tokens > 2 {
+			t.Errorf("%s: %d requests, want %d; %d refused, %d tokens\n%s", name, written, want, refused, tokens, r.Transcript())
+		}
+		same(t, r, name, image)
+	}
+}
+
 // TestCopyReadsEachManifestOfTheSourceOnce: one request by tag, the rest by
 // digest, one blob each (C94).
 func TestCopyReadsEachManifestOfTheSourceOnce(t *testing.T) {
