@@ -120,13 +120,14 @@ func (c *copier) refer(ctx context.Context, subject oci.Descriptor, found []oci.
 			continue
 		}
 		if !seen[d.Digest] {
-			ok, err := c.referrer(ctx, d)
+			b, err := c.referrer(ctx, d)
 			if err != nil {
 				return err
 			}
-			if !ok {
+			if b.Bytes == nil {
 				continue
 			}
+			d = described(b)
 		}
 		if len(c.listed[subject.Digest]) == 0 {
 			c.subjects = append(c.subjects, subject)
@@ -136,23 +137,40 @@ func (c *copier) refer(ctx context.Context, subject oci.Descriptor, found []oci.
 	return nil
 }
 
-// referrer adds one referrer as an item without a tag. It is false for one that
+// described is a referrer as lists show it (distribution-spec, "Listing
+// Referrers"): its artifact type, or that of its config, and its annotations.
+// Registries have been seen to show something else.
+func described(b oci.Blob) oci.Descriptor {
+	d := b.Descriptor
+	if oci.IsIndex(b.MediaType) {
+		if idx, err := oci.ParseIndex(b); err == nil {
+			d.ArtifactType, d.Annotations = idx.ArtifactType, idx.Annotations
+		}
+		return d
+	}
+	if m, err := oci.ParseManifest(b); err == nil {
+		d.ArtifactType, d.Annotations = m.ArtifactType, m.Annotations
+		if d.ArtifactType == "" {
+			d.ArtifactType = m.Config.MediaType
+		}
+	}
+	return d
+}
+
+// referrer adds one referrer as an item without a tag. It has no bytes when it
 // is listed and not there.
-func (c *copier) referrer(ctx context.Context, d oci.Descriptor) (bool, error) {
+func (c *copier) referrer(ctx context.Context, d oci.Descriptor) (oci.Blob, error) {
 	b, err := c.from.place.FetchManifest(ctx, bare(d))
 	if err != nil && absent(err) {
 		c.m.o.Report.Warn(c.o.Source.String(), fmt.Sprintf("referrer %s is listed and is not there, it is left out", d.Digest))
-		return false, nil
+		return oci.Blob{}, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	if slices.ContainsFunc(c.items, func(i publish.Item) bool { return i.Root.Digest == d.Digest }) {
-		return true, nil
+	if err != nil || slices.ContainsFunc(c.items, func(i publish.Item) bool { return i.Root.Digest == d.Digest }) {
+		return b, err
 	}
 	manifests, err := c.from.gather(ctx, b)
 	if err != nil {
-		return false, err
+		return b, err
 	}
 	repos := make([]ref.Reference, len(c.targets))
 	for i, t := range c.targets {
@@ -160,7 +178,7 @@ func (c *copier) referrer(ctx context.Context, d oci.Descriptor) (bool, error) {
 	}
 	c.items = append(c.items, publish.Item{Content: publish.Content{Root: b, Manifests: manifests}, Targets: repos})
 	c.images[0].Referrers = append(c.images[0].Referrers, d.Digest)
-	return true, nil
+	return b, nil
 }
 
 // listReferrers makes sure that every target will list the referrers: by its

@@ -56,29 +56,35 @@ type node struct {
 // each, one request per manifest. Nothing else is asked of a registry. The error
 // is an [*IncompleteError] when anything is not there, or an [*oci.DepthError].
 func (g *gatherer) gather(ctx context.Context, root oci.Blob) ([]publish.Manifest, error) {
+	out, _, err := g.gatherNamed(ctx, root)
+	return out, err
+}
+
+// gatherNamed is gather with a name for the place of each manifest.
+func (g *gatherer) gatherNamed(ctx context.Context, root oci.Blob) ([]publish.Manifest, map[digest.Digest]string, error) {
 	w := walk{g: g, seen: map[digest.Digest]bool{root.Digest: true}}
 	w.keep(root)
 	level := []publish.Manifest{g.known[root.Digest]}
 	names := map[digest.Digest]string{root.Digest: "the root"}
 	for depth := 0; len(level) > 0; depth++ {
 		if depth > oci.MaxDepth {
-			return nil, &oci.DepthError{Digest: level[0].Digest}
+			return nil, nil, &oci.DepthError{Digest: level[0].Digest}
 		}
 		next, err := w.below(level, names)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if level, err = w.fetch(ctx, next); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := w.blobs(ctx, names); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(w.missing) > 0 {
-		return nil, &IncompleteError{Root: root.Digest, Missing: w.missing}
+		return nil, nil, &IncompleteError{Root: root.Digest, Missing: w.missing}
 	}
-	return w.out, nil
+	return w.out, names, nil
 }
 
 // walk is one gathering under way.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
@@ -15,6 +16,8 @@ type inspectOptions struct {
 	json   bool
 	digest bool
 	format string
+
+	referrers bool
 }
 
 func newInspect(h Host) *cobra.Command {
@@ -36,6 +39,7 @@ function json.`,
 	f.BoolVar(&o.raw, "raw", false, "Print the exact bytes of the manifest")
 	f.BoolVar(&o.json, "json", false, "Print the tree as JSON")
 	f.BoolVar(&o.digest, "digest", false, "Print the digest only")
+	f.BoolVar(&o.referrers, "referrers", false, "Show what refers to the index and to each child, too")
 	f.StringVar(&o.format, "format", "", "Print by a Go `template`")
 	cmd.MarkFlagsMutuallyExclusive("raw", "json", "digest", "format")
 	o.registryFlags.add(f)
@@ -65,15 +69,24 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 		_, err = h.Out.Write(b.Bytes)
 		return err
 	}
-	i, err := m.Inspect(ctx, l)
+	doc, err := o.inspection(ctx, m, l)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.json:
-		return render.JSON(h.Out, render.NewInspection(i))
+		return render.JSON(h.Out, doc)
 	case o.format != "":
-		return t.Execute(h.Out, render.NewInspection(i))
+		return t.Execute(h.Out, doc)
 	}
-	return render.Tree(h.Out, i)
+	return render.Tree(h.Out, doc)
+}
+
+func (o inspectOptions) inspection(ctx context.Context, m *manifold.Manifold, l ref.Location) (render.Inspection, error) {
+	i, err := m.Inspect(ctx, l)
+	doc := render.NewInspection(i)
+	if err == nil && o.referrers {
+		doc.Referrers, err = m.Referrers(ctx, l)
+	}
+	return doc, err
 }

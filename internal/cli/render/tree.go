@@ -15,6 +15,8 @@ import (
 type Inspection struct {
 	Name string `json:"name"`
 	audit.Tree
+	// Referrers are there when they were asked for.
+	Referrers []manifold.Referred `json:"referrers,omitempty"`
 }
 
 // NewInspection returns the document.
@@ -23,10 +25,16 @@ func NewInspection(i manifold.Inspection) Inspection {
 }
 
 // Tree writes what a reference names for people.
-func Tree(w io.Writer, i manifold.Inspection) error {
+func Tree(w io.Writer, i Inspection) error {
 	t := &tree{}
 	t.line("", "%s", i.Name)
 	t.index("", i.Tree)
+	for _, r := range i.Referrers {
+		t.line("", "referrers of %s  %s", r.Of, r.Subject)
+		for _, d := range r.Referrers {
+			t.line("   ", "%s  %s", orNone(d.ArtifactType), d.Digest)
+		}
+	}
 	return write(w, &t.b)
 }
 
