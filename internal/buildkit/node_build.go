@@ -3,6 +3,7 @@ package buildkit
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/docker/buildx/driver"
 	"github.com/manifold-oci/manifold/build"
@@ -78,6 +79,10 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 		targets = append(targets, target{platform: pl, options: pushOptions(p.spec, pl, names)})
 	}
 	results, err := p.solve(ctx, targets, "", keepGoing)
+	if err != nil && p.couldNotPush(ctx, err) {
+		p.o.Report.Warn(p.Name(), fmt.Sprintf("the node could not push, what it has built passes through here: %v", err))
+		return p.relay(ctx, platforms, keepGoing)
+	}
 	if err != nil {
 		return p.unread(results), err
 	}
@@ -86,6 +91,13 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 		return images, err
 	}
 	return p.attest(ctx, images, keepGoing)
+}
+
+// couldNotPush reports that a node has built its images and the push failed.
+// BuildKit gives up on faults that a relayed push survives, and the client may
+// have a login or a way that the node has not. The build is in the node's cache.
+func (p *port) couldNotPush(ctx context.Context, err error) bool {
+	return p.relays != nil && ctx.Err() == nil && strings.Contains(err.Error(), "failed to push ")
 }
 
 // unread makes images of what was pushed before a failure, for the record.

@@ -33,8 +33,7 @@ func columns() []column {
 		if *faultsTable == "" && tl.name != "create" {
 			continue
 		}
-		ours := tl.name != "build" // there BuildKit pushes, in its own way
-		out = append(out, column{tl, "3", three, ours}, column{tl, "2.8", two, ours})
+		out = append(out, column{tl, "3", three, true}, column{tl, "2.8", two, true})
 	}
 	if *faultsTable == "" {
 		return out
@@ -113,8 +112,8 @@ which brings about each fault by a proxy before a real registry (CNCF Distributi
 the registry afterwards, in one run for all tools, each with its defaults.
 
 "done": the fault passes, so the publish has to succeed, whole. "stops": it cannot be right, so it has to fail, with the tag as it was.
-"safe": either. With ` + "`build`" + ` the nodes push their images by themselves, as BuildKit does it; with ` + "`--relay`" + ` everything goes
-through manifold. A cell is "pass", or what the tool did instead; "–" where the tool makes no such request.
+"safe": either. With ` + "`build`" + ` the nodes push their images by themselves, as BuildKit does it, and manifold takes over where that fails; with
+` + "`--relay`" + ` everything goes through manifold. A cell is "pass", or what the tool did instead; "–" where the tool makes no such request.
 
 `)
 	heads := []string{"fault", "wanted"}
