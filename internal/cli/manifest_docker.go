@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/spf13/cobra"
 )
@@ -33,7 +34,7 @@ func dockerErrors(h Host, run func(*cobra.Command, []string) error) func(*cobra.
 		if err == nil {
 			return nil
 		}
-		_, _ = fmt.Fprintln(h.Err, err)
+		_, _ = fmt.Fprintln(h.Err, render.Text(err.Error()))
 		if hint := hintFor(err); hint != "" {
 			_, _ = fmt.Fprintf(h.Err, "hint: %s\n", hint)
 		}

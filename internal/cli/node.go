@@ -223,7 +223,7 @@ func nodeFlags(values []string) ([]buildkit.NodeFlag, error) {
 	for i, s := range values {
 		var err error
 		if out[i], err = buildkit.ParseNodeFlag(s); err != nil {
-			return nil, err
+			return nil, &exitError{code: ExitUsage, err: err}
 		}
 	}
 	return out, nil
