@@ -10,7 +10,17 @@ import (
 	"syscall"
 )
 
-var _ = scriptCommands(map[string]scriptCommand{"engine": engine})
+var _ = scriptCommands(map[string]scriptCommand{"engine": engine, "scripts": scripts})
+
+// scripts NAME: sets $NAME to the folder of the tree's scripts.
+func scripts(k *kit, args []string) {
+	if len(args) != 1 {
+		k.fail("usage: scripts name")
+	}
+	dir, err := filepath.Abs("../../scripts")
+	k.ts.Check(err)
+	k.ts.Setenv(args[0], dir)
+}
 
 // engine NAME [today]: starts a Docker Engine of its own and sets $NAME to its
 // endpoint: dockerd of PATH, or today's with containerd's image store, which
