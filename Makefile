@@ -30,7 +30,13 @@ engines: build buildkitd tools ## today's Docker Engine, and the stories that ne
 	scripts/engines.sh
 	go test ./internal/cli -run 'TestScripts/.*today' -v
 
-.PHONY: engines help build buildkitd tools deps demo test race lint fuzz bench faults install clean
+# Two hosts with sshd and a Docker Engine each, in namespaces; as root.
+report-a: build buildkitd tools ## report A on its own topology: two hosts, ssh, engines
+	CGO_ENABLED=0 go build -o bin/buildctl github.com/moby/buildkit/cmd/buildctl
+	CGO_ENABLED=0 go build -o bin/buildx github.com/docker/buildx/cmd/buildx
+	scripts/report-a.sh
+
+.PHONY: report-a engines help build buildkitd tools deps demo test race lint fuzz bench faults install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
