@@ -63,7 +63,7 @@ type dockerItem struct {
 // OpenDockerArchive opens the archive at path. Errors are [*Error] with the
 // path.
 func OpenDockerArchive(path string) (*DockerArchive, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, &Error{Path: path, Err: reason(err)}
 	}

@@ -23,8 +23,21 @@ type archive struct {
 // span is a part of a file, in bytes.
 type span struct{ offset, size int64 }
 
+// openFile opens a file, and nothing that is not one: a pipe would be waited for
+// without end.
+func openFile(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(name)
+}
+
 func openTar(name string) (store, error) {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return nil, reason(err)
 	}
