@@ -88,7 +88,7 @@ func try(t *testing.T, c faultCase, col column) string {
 	}
 	before := w.target.Tags("dst")["tag"].String()
 	rules := c.happen(w.source, w.target)
-	err, timeout, said := w.run(t, col.publisher)
+	said, timeout, err := w.run(t, col.publisher)
 	wrong := w.judge(c, before, err, timeout)
 	if len(rules) > 0 && !slices.ContainsFunc(rules, func(r *registrytest.Rule) bool { return r.Hits() > 0 }) {
 		return "–"

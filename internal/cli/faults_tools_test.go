@@ -95,7 +95,7 @@ const patience = 60 * time.Second
 
 // run runs the tool; the last command's end counts. timeout is set when it did
 // not come to one.
-func (w world) run(t *testing.T, tl publisher) (err error, timeout bool, said string) {
+func (w world) run(t *testing.T, tl publisher) (said string, timeout bool, err error) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	var out bytes.Buffer
@@ -105,10 +105,10 @@ func (w world) run(t *testing.T, tl publisher) (err error, timeout bool, said st
 		cmd.Stdout, cmd.Stderr = &out, &out
 		cmd.WaitDelay = time.Second
 		if err = cmd.Run(); err != nil {
-			return err, ctx.Err() != nil, out.String()
+			return out.String(), ctx.Err() != nil, err
 		}
 	}
-	return nil, false, out.String()
+	return out.String(), false, nil
 }
 
 func (w world) environment() []string {
