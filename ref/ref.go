@@ -58,6 +58,10 @@ func Parse(s string) (Reference, error) {
 		return Reference{}, &Error{Name: s, Reason: "empty reference"}
 	}
 	if scheme, rest, ok := strings.Cut(s, "://"); ok {
+		if strings.Contains(rest, "@") && !strings.Contains(rest, "@sha") {
+			// What stands before the @ of an address may be a password.
+			return Reference{}, &Error{Name: scheme + "://…", Reason: "a reference has no scheme and no login"}
+		}
 		return Reference{}, &Error{Name: s, Reason: fmt.Sprintf("a reference has no scheme: write %q without %q", rest, scheme+"://")}
 	}
 	named, err := reference.ParseNormalizedNamed(s)

@@ -165,3 +165,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestPasswordIsNotQuoted: an address with a login is refused without repeating
+// it.
+func TestPasswordIsNotQuoted(t *testing.T) {
+	for _, s := range []string{"http://user:secret@host/a", "https://secret@host/a:1", "docker://u:secret@h:5000/a"} {
+		_, err := ref.Parse(s)
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := ref.Parse("docker://host/a@sha256:" + strings.Repeat("a", 64)); err == nil || !strings.Contains(err.Error(), "host/a") {
+		t.Errorf("a reference without a login is quoted: %v", err)
+	}
+}

@@ -26,7 +26,7 @@ func stepName(e report.Event) string {
 	case report.Remove:
 		return "removing " + contentName(e)
 	case report.Build:
-		return strings.TrimSpace("building " + e.Platform + onNode(e.Node))
+		return strings.Join(strings.Fields("building "+e.Platform+onNode(e.Node)), " ")
 	case report.Wait:
 		return waitName(e)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/manifold-oci/manifold"
+	"github.com/manifold-oci/manifold/audit"
 	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ func newInspect(h Host) *cobra.Command {
 attestation with the image that it speaks of, artifacts as such. A platform that
 only the image's config tells is marked. The reference may be an image layout
 (oci:DIR[:TAG], oci-archive:FILE[:TAG]).
+
+A manifest that is not there is shown as missing, and the exit code is 1; what
+else may be wrong with an image, "manifold verify" tells.
 
 --format takes a Go template over the document that --json prints, with the
 function json.`,
@@ -75,11 +79,24 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 	}
 	switch {
 	case o.json:
-		return render.JSON(h.Out, doc)
+		err = render.JSON(h.Out, doc)
 	case o.format != "":
-		return t.Execute(h.Out, doc)
+		err = t.Execute(h.Out, doc)
+	default:
+		err = render.Tree(h.Out, doc)
 	}
-	return render.Tree(h.Out, doc)
+	if err != nil {
+		return err
+	}
+	return whole(l, doc.Tree)
+}
+
+// whole is an error for a tree with holes: it was shown, but nobody can pull it.
+func whole(l ref.Location, t audit.Tree) error {
+	if missing := t.Missing(); len(missing) > 0 {
+		return fmt.Errorf("%s: manifests that are not there: %v", l, missing)
+	}
+	return nil
 }
 
 func (o inspectOptions) inspection(ctx context.Context, m *manifold.Manifold, l ref.Location) (render.Inspection, error) {
