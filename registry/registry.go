@@ -48,7 +48,7 @@ type Options struct {
 	// with its proxies and HTTP/2.
 	Transport http.RoundTripper
 	// MaxConcurrent bounds requests under way per host; 24 when zero. A host
-	// begins with 6 and gets one more with each good answer.
+	// begins with 10 and gets one more with each good answer.
 	MaxConcurrent int
 	// Mirrors are places to read from before a host itself, by its name in
 	// references: "HOST" or "HOST/PREFIX", where the repository is below the

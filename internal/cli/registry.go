@@ -28,7 +28,7 @@ type registryFlags struct {
 func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.plainHTTP, "plain-http", nil, "Registry `hosts` to speak to in plain HTTP; loopback needs no flag")
 	f.StringSliceVar(&r.insecure, "insecure", nil, "Registry `hosts` whose certificate is not verified")
-	f.IntVar(&r.maxRequests, "max-requests", 0, "Requests under way at once per host (default: 6, growing to 24 while it answers well)")
+	f.IntVar(&r.maxRequests, "max-requests", 0, "Requests under way at once per host (default: 10, growing to 24 while it answers well)")
 	f.Float64Var(&r.maxRate, "max-rate", 0, "Requests begun per second and host (default no limit)")
 	f.Var(&r.chunkSize, "chunk-size", "Send larger blobs in pieces of this `size`, as 64MB, where the registry takes them (default: each at once)")
 	f.StringSliceVar(&r.mirrors, "mirror", nil, "Read a registry's images from another one first, `HOST=MIRROR[/PREFIX]`")

@@ -33,9 +33,11 @@ const (
 	// DefaultConcurrent is what a host is trusted with once it has answered
 	// well; between the pushes of containerd (32) and of crane (16).
 	DefaultConcurrent = 24
-	// FirstConcurrent is what browsers settled on: what a host gets before
-	// anything is known about it. Each good answer gives one more.
-	FirstConcurrent = 6
+	// FirstConcurrent is what a host gets before anything is known about it:
+	// less than other clients open at once (crane 16, containerd 32), and enough
+	// that a copy does not spend its first round trips growing. Each good answer
+	// gives one more.
+	FirstConcurrent = 10
 	// DefaultMaxWait is longer than the windows of rate limits that are meant
 	// for bursts, and shorter than those that are meant for the day.
 	DefaultMaxWait = 2 * time.Minute
