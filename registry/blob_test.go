@@ -222,8 +222,12 @@ func TestFaultOfTheSourceIsToldApartAndCancelsTheSession(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if n := r.Count(registrytest.Filter{Method: "DELETE", Status: 204}); n != 1 {
-		t.Errorf("session cancelled %d times\n%s", n, r.Transcript())
+	// 204, or 416 where some of the broken body has got as far as the storage:
+	// then the session is newer than its Location, and Distribution knows no way
+	// to cancel it.
+	gone := r.Count(registrytest.Filter{Method: "DELETE", Status: 204}) + r.Count(registrytest.Filter{Method: "DELETE", Status: 416})
+	if gone != 1 || r.Count(registrytest.Filter{Method: "DELETE"}) != 1 {
+		t.Errorf("session cancelled %d times\n%s", gone, r.Transcript())
 	}
 }
 
