@@ -249,8 +249,8 @@ func TestPlatformsComeFromTheConfigWhereTheDescriptorHasNone(t *testing.T) {
 
 func TestPlatformsThatMustBeThereAndNoOthers(t *testing.T) {
 	m := newMemory()
-	amd, v6, att := m.labelled("linux/amd64"), m.labelled("linux/arm/v6"), oci.Descriptor{}
-	att = m.attestation(amd.Digest)
+	amd, v6 := m.labelled("linux/amd64"), m.labelled("linux/arm/v6")
+	att := m.attestation(amd.Digest)
 	root := m.index(amd, v6, att)
 	n := names{v6.Digest: "v6"}
 	ask := func(exact bool, p ...string) audit.Options {

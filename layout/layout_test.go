@@ -102,7 +102,7 @@ func TestBlobsAreCheckedAgainstDigestAndSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b, err := readAll(r); err != nil || digest.Digest(d.Digest).Algorithm().FromBytes(b) != d.Digest {
+			if b, err := readAll(r); err != nil || d.Digest.Algorithm().FromBytes(b) != d.Digest {
 				t.Errorf("%s: %q, %v", d.Digest, b, err)
 			}
 			if ok, err := l.StatBlob(t.Context(), d); !ok || err != nil {

@@ -77,7 +77,7 @@ func scanWith(f io.ReadSeeker, see func(*tar.Header)) (map[string]span, error) {
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return members, checkEnd(f, end)
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, errCut

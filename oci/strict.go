@@ -108,7 +108,7 @@ func checkSyntax(b []byte, root *kind) error {
 	c := checker{dec: jsontext.NewDecoder(bytes.NewReader(b)), root: root}
 	for {
 		tok, err := c.dec.ReadToken()
-		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return &SyntaxError{Reason: "empty or cut short"}
 		}
 		if err != nil {
@@ -191,7 +191,7 @@ func (c *checker) valueDone() {
 func syntaxError(err error) error {
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
-		if syntactic.Err == jsontext.ErrDuplicateName {
+		if errors.Is(syntactic.Err, jsontext.ErrDuplicateName) {
 			return &SyntaxError{Field: string(syntactic.JSONPointer), Reason: fmt.Sprintf("duplicate key %q", syntactic.JSONPointer.LastToken())}
 		}
 		return &SyntaxError{Field: string(syntactic.JSONPointer), Reason: fmt.Sprintf("not JSON: %v", syntactic.Err)}

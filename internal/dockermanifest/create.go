@@ -2,6 +2,7 @@ package dockermanifest
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/manifold-oci/manifold/index"
@@ -40,7 +41,8 @@ func (l *Lists) Create(ctx context.Context, list string, sources []string, amend
 
 // named puts what is being read in front of the reason, as Docker does.
 func named(what string, err error) error {
-	if bad, ok := err.(*NameError); ok {
+	var bad *NameError
+	if errors.As(err, &bad) {
 		bad.What = what
 	}
 	return err
