@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/internal/clock"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
@@ -278,7 +279,7 @@ func (c *copier) confirmListed(ctx context.Context, repo ref.Reference, subject 
 		if lag -= pause; lag < 0 {
 			return &ReferrersError{Target: repo, Reason: fmt.Sprintf("took the referrers of %s and does not list %s", subject, strings.Join(lost, ", "))}
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := clock.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -292,15 +293,4 @@ func unlisted(want, have []oci.Descriptor) []string {
 		}
 	}
 	return out
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

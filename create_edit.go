@@ -10,6 +10,7 @@ import (
 
 	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/internal/clock"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/publish"
@@ -117,7 +118,7 @@ func (m *Manifold) edit(ctx context.Context, o CreateOptions, sources []source) 
 			return made, errors.Join(fmt.Errorf("%s: %d times another writer was faster", o.Targets[0], maxRounds), err)
 		}
 		m.o.Report.Warn(o.Targets[0].String(), "another writer has moved the tag, this change is made again on what it names now")
-		if err := pause(ctx, rand.N(min(maxPause, 20*time.Millisecond<<min(e.round, 10)))); err != nil {
+		if err := clock.Sleep(ctx, rand.N(min(maxPause, 20*time.Millisecond<<min(e.round, 10)))); err != nil {
 			return made, err
 		}
 	}
@@ -270,7 +271,7 @@ func (e *editor) preconditions(ctx context.Context, base digest.Digest) ([]Expec
 // another writer has moved on, with this change in it, is right.
 func (e *editor) overtaken(ctx context.Context, made Created) (bool, error) {
 	took := time.Duration(made.Receipt.Seconds * float64(time.Second))
-	if err := pause(ctx, min(mostSettled, max(leastSettled, took))); err != nil {
+	if err := clock.Sleep(ctx, min(mostSettled, max(leastSettled, took))); err != nil {
 		return false, err
 	}
 	e.round++
@@ -306,16 +307,4 @@ func (e *editor) holds(ctx context.Context, t ref.Reference) (bool, error) {
 	}
 	c, err := e.contentOn(base)
 	return err == nil && c.Root.Digest == base.root.Digest, err
-}
-
-// pause waits, or returns early when the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/manifold-oci/manifold/internal/clock"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
@@ -220,7 +221,7 @@ func newRun(p plan.Plan, o Options) *run {
 		o.Lag = defaultLag
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = clock.Sleep
 	}
 	if o.Journal == nil {
 		o.Journal = noJournal{}

@@ -99,18 +99,6 @@ func await(ctx context.Context, done map[string]chan struct{}, ids []string) err
 	return context.Cause(ctx)
 }
 
-// sleep waits for real.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // target splits the name of a repository that a validated plan carries.
 func target(name string) ref.Reference {
 	host, repo, _ := strings.Cut(name, "/")

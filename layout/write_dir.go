@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/manifold-oci/manifold/internal/clock"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -171,22 +172,11 @@ func lock(ctx context.Context, root *os.Root) (unlock func(), err error) {
 			return func() { _ = f.Close() }, nil
 		}
 		if err == nil {
-			err = pause(ctx, lockPause)
+			err = clock.Sleep(ctx, lockPause)
 		}
 		if err != nil {
 			_ = f.Close()
 			return nil, err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

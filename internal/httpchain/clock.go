@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/manifold-oci/manifold/internal/clock"
 )
 
 // Clock tells time and waits. The zero value is the real one; tests pass their
@@ -17,11 +19,11 @@ type Clock struct {
 func (c Clock) withDefaults() Clock {
 	switch {
 	case c.Now == nil && c.Sleep == nil:
-		return Clock{Now: time.Now, Sleep: sleep}
+		return Clock{Now: time.Now, Sleep: clock.Sleep}
 	case c.Now == nil:
 		return skipping(c.Sleep)
 	case c.Sleep == nil:
-		c.Sleep = sleep
+		c.Sleep = clock.Sleep
 	}
 	return c
 }
@@ -36,16 +38,5 @@ func skipping(sleep func(context.Context, time.Duration) error) Clock {
 			skipped.Add(int64(d))
 			return sleep(ctx, d)
 		},
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }
