@@ -126,7 +126,7 @@ func TestCopyWithTokensRequests(t *testing.T) {
 }
 
 // TestCopyReadsEachManifestOfTheSourceOnce: one request by tag, the rest by
-// digest, one blob each (C94).
+// digest, one blob each.
 func TestCopyReadsEachManifestOfTheSourceOnce(t *testing.T) {
 	image := eightBySix(t)
 	from, r := registrytest.Distribution(t), registrytest.Distribution(t)
@@ -144,7 +144,7 @@ func TestCopyReadsEachManifestOfTheSourceOnce(t *testing.T) {
 	}
 }
 
-// TestCopyOnOneHostMovesNoBlobBytes: mounts (C56, C89).
+// TestCopyOnOneHostMovesNoBlobBytes: mounts.
 func TestCopyOnOneHostMovesNoBlobBytes(t *testing.T) {
 	registrytest.Each(t, func(t *testing.T, r *registrytest.Registry) {
 		if !r.Features.Mounts {
@@ -198,7 +198,7 @@ func TestCopyRepairsWhatIsBroken(t *testing.T) {
 }
 
 // TestCopyOfAnythingKeepsEveryByte: single images, artifacts, nested indexes,
-// BuildKit's cache, foreign layouts of JSON (C01, C13, C15).
+// BuildKit's cache, foreign layouts of JSON.
 func TestCopyOfAnythingKeepsEveryByte(t *testing.T) {
 	image := registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{Style: registrytest.Style{Indent: "\t"}, Layers: 2})
 	docker := registrytest.Image(t, "linux/arm64", registrytest.ImageOptions{Docker: true, Style: registrytest.Style{Indent: "   ", Newline: true}})
@@ -256,8 +256,7 @@ func cache(t *testing.T) registrytest.Content {
 	return registrytest.Content{Root: root, Blobs: []oci.Blob{layer, config}}
 }
 
-// TestCopyOfALayoutWithHolesWritesNothing names what is missing per platform
-// (C106).
+// TestCopyOfALayoutWithHolesWritesNothing names what is missing per platform.
 func TestCopyOfALayoutWithHolesWritesNothing(t *testing.T) {
 	image := registrytest.Index(t, registrytest.IndexOptions{},
 		registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{}),
@@ -488,7 +487,7 @@ func TestAllTagsMoveAfterAllContent(t *testing.T) {
 }
 
 // TestCopyOfADeepChainIsRefused: fifty indexes in each other are an attack or a
-// mistake (C13).
+// mistake.
 func TestCopyOfADeepChainIsRefused(t *testing.T) {
 	from, to := registrytest.Distribution(t), registrytest.Distribution(t)
 	c := registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{})
@@ -505,7 +504,7 @@ func TestCopyOfADeepChainIsRefused(t *testing.T) {
 	}
 }
 
-// TestCopyOneTargetFailsNoTagMoves: content everywhere first, then the tags (C97).
+// TestCopyOneTargetFailsNoTagMoves: content everywhere first, then the tags.
 func TestCopyOneTargetFailsNoTagMoves(t *testing.T) {
 	image := twoByTwo(t)
 	from, good, bad := registrytest.Distribution(t), registrytest.Distribution(t), registrytest.Distribution(t)
@@ -536,7 +535,7 @@ func TestCopyOneTargetFailsNoTagMoves(t *testing.T) {
 	}
 }
 
-// TestDeleteTagLeavesEverythingElse (C116).
+// TestDeleteTagLeavesEverythingElse.
 func TestDeleteTagLeavesEverythingElse(t *testing.T) {
 	registrytest.Each(t, func(t *testing.T, r *registrytest.Registry) {
 		c := registrytest.Index(t, registrytest.IndexOptions{}, registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{}))

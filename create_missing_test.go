@@ -12,7 +12,7 @@ import (
 	"github.com/manifold-oci/manifold/registry"
 )
 
-// C132: with IgnoreMissing only a 404 that means that the manifest or the
+// With IgnoreMissing only a 404 that means that the manifest or the
 // repository is not there leaves a source out. Everything else stops the
 // command, and nothing is written.
 func TestOnlyTrueAbsenceIsIgnored(t *testing.T) {

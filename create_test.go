@@ -12,7 +12,7 @@ import (
 	"github.com/manifold-oci/manifold/ref"
 )
 
-// C08: the size of an index is known before anything is sent.
+// The size of an index is known before anything is sent.
 func TestIndexThatIsTooLargeIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	r := registrytest.Distribution(t)
 	r.Push("src", "amd", registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{}))
@@ -167,7 +167,7 @@ func TestLabelsAgainstConfigs(t *testing.T) {
 	}
 }
 
-// C31: two Windows images whose entries do not say which version they are for.
+// Two Windows images whose entries do not say which version they are for.
 func TestVersionOfWindowsIsReadFromTheConfig(t *testing.T) {
 	r := registrytest.Distribution(t)
 	var children []registrytest.Content

@@ -282,7 +282,7 @@ func TestNoTagWhenContentIsRefused(t *testing.T) {
 }
 
 // TestOtherBytesReadBackStop guards against registries and proxies that keep
-// the digest header and change the body (C25).
+// the digest header and change the body.
 func TestOtherBytesReadBackStop(t *testing.T) {
 	f := newFake()
 	p, _, root := aPlan(oci.Blob{})

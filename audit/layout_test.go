@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// C106: a layout that was saved for one platform lacks the others, and says
+// A layout that was saved for one platform lacks the others, and says
 // which.
 func TestALayoutOfOnePlatformLacksTheOthers(t *testing.T) {
 	m := newMemory()

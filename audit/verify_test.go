@@ -176,7 +176,7 @@ func TestManifestsThatNobodyShouldRead(t *testing.T) {
 	want(t, verify(t, m, root, audit.Options{}), names{root.Digest: "root"}, "fault syntax root")
 }
 
-// C132: a place that cannot be asked proves nothing, and ends the audit.
+// A place that cannot be asked proves nothing, and ends the audit.
 func TestCouldNotAskIsNeverAFinding(t *testing.T) {
 	m := newMemory()
 	a := m.labelled("linux/amd64")
@@ -209,7 +209,7 @@ func (ended) FetchManifest(ctx context.Context, _ oci.Descriptor) (oci.Blob, err
 	return oci.Blob{}, ctx.Err()
 }
 
-// C28, C29, C31, C39: a label and a config contradict each other only where both
+// A label and a config contradict each other only where both
 // say something.
 func TestLabelAndConfig(t *testing.T) {
 	for _, c := range []struct {
@@ -238,7 +238,7 @@ func TestLabelAndConfig(t *testing.T) {
 	}
 }
 
-// C27: without a label the config says the platform.
+// Without a label the config says the platform.
 func TestPlatformsComeFromTheConfigWhereTheDescriptorHasNone(t *testing.T) {
 	m := newMemory()
 	root := m.index(m.image("linux/amd64"), m.image("linux/arm64/v8"))
@@ -266,7 +266,7 @@ func TestPlatformsThatMustBeThereAndNoOthers(t *testing.T) {
 	want(t, verify(t, m, root, ask(false, "linux/arm")), n, "fault platform-absent linux/arm")
 }
 
-// C34: attestations are no platforms.
+// Attestations are no platforms.
 func TestAttestationsAreNotCountedAsPlatforms(t *testing.T) {
 	m := newMemory()
 	a := m.labelled("linux/amd64")
@@ -340,7 +340,6 @@ func TestADockerListWithOCIChildrenIsNoted(t *testing.T) {
 	}
 }
 
-// C13.
 func TestNestedIndexesAreReportedAndChecked(t *testing.T) {
 	m := newMemory()
 	a, b := m.labelled("linux/amd64"), m.labelled("linux/arm64")

@@ -56,7 +56,7 @@ func TestBytesAreThoseOfTheSpecsStruct(t *testing.T) {
 	}
 }
 
-// C107: images of two attested indexes stand first, attestations follow in the
+// Images of two attested indexes stand first, attestations follow in the
 // order of their images, each bound to its own.
 func TestImagesStandInArgumentOrderAndAttestationsAfterThem(t *testing.T) {
 	b := assemble(t, index.Options{},
@@ -68,7 +68,7 @@ func TestImagesStandInArgumentOrderAndAttestationsAfterThem(t *testing.T) {
 	}
 }
 
-// C108: one attestation manifest may speak of two images.
+// One attestation manifest may speak of two images.
 func TestEqualAttestationsOfTwoImagesAreBothKept(t *testing.T) {
 	b := assemble(t, index.Options{},
 		attested(image(t, "a", "linux/amd64"), "same"), attested(image(t, "b", "linux/arm64"), "same"))
@@ -102,7 +102,6 @@ func TestOneDigestMayStandForSeveralPlatforms(t *testing.T) {
 	}
 }
 
-// C28, C29, C31, C36.
 func TestTwoImagesForOnePlatformAreRefusedWithBothNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second string
@@ -144,7 +143,6 @@ func TestPlatformsAreWrittenAsTheyWereRead(t *testing.T) {
 	}
 }
 
-// C15.
 func TestArtifactsStandBesideImagesButNeverAlone(t *testing.T) {
 	artifact := image(t, "chart", "")
 	artifact.Artifact = true
@@ -236,7 +234,7 @@ func TestMediaTypeOfTheResult(t *testing.T) {
 	}
 }
 
-// C08: the size is known before anything is written.
+// The size is known before anything is written.
 func TestAnIndexThatRegistriesWouldRefuseIsNotMade(t *testing.T) {
 	big := func(n int) index.Options {
 		return index.Options{Annotations: map[string]string{"x": strings.Repeat("a", n)}}

@@ -87,7 +87,6 @@ func TestABaseThatIsReadTwoWaysIsNotEdited(t *testing.T) {
 	}
 }
 
-// C27, C31.
 func TestWithPlatformFillsInWhatTheDescriptorDoesNotSay(t *testing.T) {
 	config := oci.Platform{OS: "windows", Architecture: "amd64", OSVersion: "10.0.17763.1", OSFeatures: []string{"win32k"}}
 	for name, c := range map[string]struct{ have, config, want *oci.Platform }{
@@ -184,7 +183,7 @@ func (f fetcher) nest(b oci.Blob) string {
 	return fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d}`, b.MediaType, b.Digest, b.Size)
 }
 
-// C13: inputs are flattened to exactly one level.
+// Inputs are flattened to exactly one level.
 func TestExpandOpensNestedIndexesInPlace(t *testing.T) {
 	f := fetcher{}
 	platform := func(arch string) string { return `,"platform":{"os":"linux","architecture":"` + arch + `"}` }

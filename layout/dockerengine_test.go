@@ -28,7 +28,7 @@ func scripted(t *testing.T, h http.HandlerFunc) layout.Engine {
 	return layout.Engine{Host: "unix://" + l.Addr().String(), TempDir: t.TempDir()}
 }
 
-// Only 404 means that the image is not there (C132).
+// Only 404 means that the image is not there.
 func TestAnswersOfAnEngine(t *testing.T) {
 	for status, absent := range map[int]bool{404: true, 400: false, 403: false, 409: false, 500: false, 503: false, 204: false} {
 		e := scripted(t, func(w http.ResponseWriter, _ *http.Request) {

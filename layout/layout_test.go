@@ -130,7 +130,7 @@ func TestBlobsAreCheckedAgainstDigestAndSize(t *testing.T) {
 	})
 }
 
-// C106: a layout that was saved for one platform names what it lacks.
+// A layout that was saved for one platform names what it lacks.
 func TestContentThatIsNotThereIsNamed(t *testing.T) {
 	f := newFiles()
 	gone := oci.NewBlob(oci.MediaTypeManifest, []byte("gone")).Descriptor

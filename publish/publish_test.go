@@ -196,7 +196,7 @@ func TestOtherRepositoryGetsContentChildrenFirst(t *testing.T) {
 	}
 }
 
-// TestAttestationAfterItsSubject guards C19: registries that check the subject
+// TestAttestationAfterItsSubject: registries that check the subject
 // refuse an attestation that comes first, whatever the index lists first.
 func TestAttestationAfterItsSubject(t *testing.T) {
 	a := image("linux/amd64")
@@ -223,7 +223,7 @@ func TestAttestationAfterItsSubject(t *testing.T) {
 	}
 }
 
-// TestTagsWaitForEveryHost guards C97: no tag moves anywhere before the content
+// TestTagsWaitForEveryHost: no tag moves anywhere before the content
 // is everywhere and read back.
 func TestTagsWaitForEveryHost(t *testing.T) {
 	c, _, _ := twoPlatforms(t, "src.test/app")
@@ -277,7 +277,7 @@ func TestRightTagOverMissingChildIsRepaired(t *testing.T) {
 	}
 }
 
-// TestShrinkingTagIsAnnounced guards C91.
+// TestShrinkingTagIsAnnounced: a publish that takes platforms away says so.
 func TestShrinkingTagIsAnnounced(t *testing.T) {
 	before, _, _ := twoPlatforms(t)
 	a := image("linux/amd64")

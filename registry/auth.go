@@ -18,7 +18,7 @@ type doer interface {
 }
 
 // authorizer answers challenges, on the login client of oras-go. What is added
-// to it: credentials per repository (C51), Basic logins without a challenge
+// to it: credentials per repository, Basic logins without a challenge
 // each, and one new token when many requests find theirs expired.
 type authorizer struct {
 	doer

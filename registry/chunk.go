@@ -21,7 +21,7 @@ type chunkRule struct {
 }
 
 // chunkRules are what vendors say or what was found out about hosts that cannot
-// be asked (REGISTRIES.md, 1B).
+// be asked.
 func chunkRules() []chunkRule {
 	return []chunkRule{
 		{host: "ghcr.io", most: 4 << 20},
@@ -90,7 +90,7 @@ func pieceRefused(status int) bool {
 }
 
 // piece sends n bytes from u.sent on. How much the session holds then is what
-// its Range says, if that makes sense (C71): it may have taken a part.
+// its Range says, if that makes sense: it may have taken a part.
 func (u *upload) piece(ctx context.Context, n int64) error {
 	c, from := u.call, u.sent
 	c.method, c.at, c.once = http.MethodPatch, u.at, true

@@ -16,8 +16,8 @@ import (
 )
 
 // accept is what every manifest request asks for, on one line: proxies keep
-// only one of several lines (C78), and registries report what is not asked for
-// as missing or answer with a child (REGISTRIES.md, 2.2).
+// only one of several lines, and registries report what is not asked for
+// as missing or answer with a child.
 var accept = strings.Join([]string{
 	oci.MediaTypeIndex, oci.MediaTypeManifest, oci.MediaTypeDockerList, oci.MediaTypeDockerManifest, "*/*",
 }, ", ")

@@ -122,7 +122,7 @@ func (r *Repository) request(ctx context.Context, c call, scheme string) (*http.
 		req.Header[name] = slices.Clone(values)
 	}
 	req.Header.Set("User-Agent", r.client.o.UserAgent)
-	// Digests are of the bytes as they are stored (C21).
+	// Digests are of the bytes as they are stored.
 	req.Header.Set("Accept-Encoding", "identity")
 	return withBody(req, c)
 }

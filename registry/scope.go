@@ -41,7 +41,7 @@ func (s *scopes) write(sources ...string) {
 }
 
 // refuse takes a source out: an issuer that does not grant it may refuse the
-// whole token (REGISTRIES.md, 2.5).
+// whole token.
 func (s *scopes) refuse(source string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -126,8 +126,8 @@ func (u *upload) reopen(ctx context.Context, n int) error {
 }
 
 // sessionLost recognises a session that the registry does not know, or that is
-// not where the registry thinks it is (REGISTRIES.md, 1B: dist2 400 and 404,
-// dist3 416, zot 404).
+// not where the registry thinks it is (Distribution 2: 400 and 404,
+// Distribution 3: 416, zot: 404).
 func sessionLost(e *Error) bool {
 	switch e.Status {
 	case http.StatusNotFound:
@@ -138,7 +138,7 @@ func sessionLost(e *Error) bool {
 	return e.Status == http.StatusBadRequest && e.Has("BLOB_UPLOAD_UNKNOWN", "BLOB_UPLOAD_INVALID", "RANGE_INVALID")
 }
 
-// onePutRefused recognises a registry that wants a blob by PATCH (C73).
+// onePutRefused recognises a registry that wants a blob by PATCH.
 func onePutRefused(e *Error) bool {
 	return e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented || e.Has("UNSUPPORTED")
 }
@@ -231,7 +231,7 @@ func commitURL(at *url.URL, digest string) *url.URL {
 }
 
 // follow takes the session's URL from an answer and closes it: each request
-// goes to the Location of the answer before it (C70). An answer without one
+// goes to the Location of the answer before it. An answer without one
 // leaves the URL as it is, unless there is none yet.
 func (u *upload) follow(resp *http.Response) error {
 	defer drop(resp)

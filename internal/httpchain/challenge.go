@@ -156,7 +156,7 @@ func Choose(cs []Challenge) (Challenge, bool) {
 }
 
 // challenges leaves a 401 with the one challenge that is to be answered, since
-// the authentication above reads one line with one challenge only (C58;
+// the authentication above reads one line with one challenge only (see
 // google/go-containerregistry#1075).
 type challenges struct{ next http.RoundTripper }
 
