@@ -40,6 +40,8 @@ func defaultTransport() http.RoundTripper {
 	}
 	t := base.Clone()
 	t.MaxIdleConnsPerHost = idleConnections
+	// Blobs are what travels: fewer, larger reads and writes than the 4 KiB default.
+	t.ReadBufferSize, t.WriteBufferSize = 64<<10, 64<<10
 	return t
 }
 
