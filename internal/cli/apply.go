@@ -60,6 +60,7 @@ func (o *applyOptions) run(ctx context.Context, h Host, publish func(context.Con
 	defer m.Close()
 	r, err := publish(ctx, m)
 	_ = shown.Wait() // a display that nobody sees does not fail a publish
+	o.compared(h, r)
 	if err = o.record(r, err); err != nil {
 		return o.publishFailed(h, r, err)
 	}

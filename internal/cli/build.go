@@ -170,6 +170,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 		built, err = m.Build(ctx, opts)
 	}
 	_ = p.Wait() // a display that nobody sees does not fail a publish
+	o.compared(h, built.Receipt)
 	out := outputFlags{json: o.json, quiet: spec.Quiet}
 	if err = o.record(built.Receipt, err); err != nil {
 		return out.publishFailed(h, built.Receipt, err)

@@ -80,6 +80,7 @@ func runCopy(ctx context.Context, h Host, o copyOptions, args []string) error {
 	defer m.Close()
 	made, err := m.Copy(ctx, opts)
 	_ = p.Wait() // a display that nobody sees does not fail a copy
+	o.compared(h, made.Receipt)
 	if !opts.DryRun {
 		err = o.record(made.Receipt, err)
 	}

@@ -142,6 +142,7 @@ func (o createOptions) create(ctx context.Context, h Host, opts manifold.CreateO
 	defer m.Close()
 	made, err := m.Create(ctx, opts)
 	_ = p.Wait() // a display that nobody sees does not fail a publish
+	o.compared(h, made.Receipt)
 	if !opts.DryRun {
 		err = o.record(made.Receipt, err)
 	}

@@ -23,6 +23,9 @@ type registryFlags struct {
 	ca          []string
 	cert, key   string
 	verbose     bool
+
+	// trace is set by watch.
+	trace *digestTrace
 }
 
 func (r *registryFlags) add(f *pflag.FlagSet) {
@@ -35,13 +38,14 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.ca, "ca", nil, "`Files` with certificates of authorities to trust, besides the system's and those in Docker's certs.d")
 	f.StringVar(&r.cert, "cert", "", "`File` with the client certificate to show")
 	f.StringVar(&r.key, "key", "", "`File` with the key of --cert")
-	f.BoolVarP(&r.verbose, "verbose", "v", false, "Log every request to stderr, and where each login came from")
+	f.BoolVarP(&r.verbose, "verbose", "v", false, "Log every request to stderr, where each login came from, and the digests of what was published: local, answered, read back")
 }
 
 // library returns the library with the credentials of Docker's config.
 func (r *registryFlags) library(h Host, sink report.Sink) *manifold.Manifold {
 	o := manifold.Options{Report: sink, Registry: r.options(h), Engine: h.engine()}
 	o.JournalDir, _ = h.journalDir() // without a place, nothing is remembered
+	r.watch(&o)
 	return manifold.New(o)
 }
 
