@@ -9,9 +9,9 @@
 // the tags and children once more. It never writes: its port [Prober] only
 // reads.
 //
-// It refuses content with holes (an index whose children were not all given), a
-// root that is not an index, targets without a repository, and a tag named
-// twice.
+// It refuses content with holes (an index whose children were not all given),
+// targets without a repository, and one tag for two roots; [Make] also refuses a
+// root that is not an index.
 //
 // Read publish.go first; steps.go writes the steps, tags.go looks at tags,
 // preconditions.go says which of them may move.
