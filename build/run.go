@@ -143,7 +143,7 @@ func warnEmulated(as []Assignment, nodes []Node, sink report.Sink) {
 		}
 		sink.Send(report.Event{
 			Kind: report.Warning, Platform: oci.FormatPlatform(a.Platform), Node: nodes[a.Node].Name(),
-			Text: "no node lists this platform; it is built under emulation",
+			Text: "no node lists " + oci.FormatPlatform(a.Platform) + "; it is built under emulation",
 		})
 	}
 }

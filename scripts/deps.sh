@@ -16,6 +16,8 @@ needed=(
   runc:runc
   skopeo:skopeo
   docker-registry:docker-registry
+  # RUN steps for another processor
+  qemu-aarch64-static:qemu-user-static
   # 62 MB, 15 seconds; the CLI of 20.10 is what "docker manifest" is compared with
   /usr/bin/docker:docker.io
 )

@@ -113,7 +113,7 @@ func TestManifestsPutThroughTheProxyAreListed(t *testing.T) {
 		}
 		want := []registrytest.Request{{
 			Method: "PUT", Path: "/v2/app/manifests/1", Host: r.Host, Status: http.StatusCreated,
-			Sent: img.Root.Size, Received: 0, ContentType: img.Root.MediaType, BodyDigest: img.Digest(),
+			Sent: img.Root.Size, Received: 0, ContentType: img.Root.MediaType, Agent: "Go-http-client/1.1", BodyDigest: img.Digest(),
 		}}
 		if diff := cmp.Diff(want, r.Log()); diff != "" {
 			t.Error(diff)

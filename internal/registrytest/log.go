@@ -31,8 +31,8 @@ type Request struct {
 	Auth string
 	// Accept holds the header's lines as they came.
 	Accept []string
-	// ContentType and Range are headers of the request.
-	ContentType, Range string
+	// ContentType, Range and Agent (User-Agent) are headers of the request.
+	ContentType, Range, Agent string
 	// BodyDigest is set for a PUT of a manifest.
 	BodyDigest digest.Digest
 }
@@ -150,7 +150,7 @@ func newRequest(r *http.Request) *Request {
 	return &Request{
 		Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Host: r.Host,
 		Auth: scheme, Accept: r.Header.Values("Accept"),
-		ContentType: r.Header.Get("Content-Type"), Range: r.Header.Get("Range"),
+		ContentType: r.Header.Get("Content-Type"), Range: r.Header.Get("Range"), Agent: r.UserAgent(),
 	}
 }
 

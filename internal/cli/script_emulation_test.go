@@ -1,0 +1,143 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+var _ = scriptCommands(map[string]scriptCommand{
+	"emulating": emulating,
+	"program":   program,
+	"sent":      sent,
+})
+
+// program NAME ARCH...: compiles testdata/NAME for processors, static; DIR/ARCH
+// are the files, $DIR is the name in upper case.
+func program(k *kit, args []string) {
+	if len(args) < 2 {
+		k.fail("usage: program name arch...")
+	}
+	dir := k.ts.MkAbs("bin-" + args[0])
+	for _, arch := range args[1:] {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, arch), "./testdata/"+args[0])
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			k.fail("%v: %s", err, out)
+		}
+	}
+	k.ts.Setenv(strings.ToUpper(args[0]), dir)
+}
+
+// emulating NAME kernel|own [PLATFORM,...]: a buildkitd that runs programs for
+// arm64 by emulation; $NAME is its endpoint. With kernel the kernel starts qemu
+// for them (binfmt_misc), in a namespace of the node's own: nothing is registered
+// for the machine. With own it is BuildKit that starts qemu, as in its images, and
+// the node lists only what it is told. The script is skipped where the kernel has
+// no such namespaces (they came with Linux 6.7).
+func emulating(k *kit, args []string) {
+	if len(args) < 2 || len(args) > 3 {
+		k.fail("usage: emulating name kernel|own [platforms]")
+	}
+	qemu, err := exec.LookPath("qemu-aarch64-static")
+	k.ts.Check(err)
+	dir, err := os.MkdirTemp("", "mfe") // the path of a socket has to be short
+	k.ts.Check(err)
+	k.ts.Defer(func() { _ = os.RemoveAll(dir) })
+	daemon, err := nodeCommand(dir, strings.Join(args[2:], ""))
+	k.ts.Check(err)
+	n := &buildNode{endpoint: "unix://" + filepath.Join(dir, "s"), drained: make(chan struct{}), cmd: daemon}
+	switch args[1] {
+	case "kernel":
+		inKernel(n.cmd, qemu, dir)
+	case "own":
+		k.ts.Check(os.Symlink(qemu, filepath.Join(dir, "buildkit-qemu-aarch64")))
+		n.cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+k.ts.Getenv("PATH"))
+	default:
+		k.fail("emulating: unknown %q", args[1])
+	}
+	stderr, err := n.cmd.StderrPipe()
+	k.ts.Check(err)
+	k.ts.Check(n.cmd.Start())
+	if err := n.await(stderr); err != nil {
+		if n.cmd.ProcessState.ExitCode() == noNamespace {
+			k.TB.Skipf("binfmt_misc has no namespaces here: %v", err)
+		}
+		k.fail("%v", err)
+	}
+	k.ts.Defer(func() {
+		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		<-n.drained
+		_ = n.cmd.Wait()
+	})
+	k.ts.Setenv(args[0], n.endpoint)
+}
+
+// noNamespace is how a node ends when binfmt_misc cannot be mounted.
+const noNamespace = 77
+
+// nodeCommand is a buildkitd with its state and socket in dir.
+func nodeCommand(dir, platforms string) (*exec.Cmd, error) {
+	bin, err := built("buildkitd", "github.com/moby/buildkit/cmd/buildkitd")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--root", filepath.Join(dir, "root"), "--addr", "unix://" + filepath.Join(dir, "s"), "--containerd-worker=false",
+		"--oci-worker=true", "--oci-worker-snapshotter=native"}
+	for p := range strings.SplitSeq(platforms, ",") {
+		if p != "" {
+			args = append(args, "--oci-worker-platform", p)
+		}
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd, nil
+}
+
+// aarch64 is the line for binfmt_misc: the head of an ELF file for that processor.
+// F opens the interpreter now, so that it is there in every root.
+const aarch64 = `:manifold-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:` +
+	`\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:`
+
+// inKernel makes a node start in user and mount namespaces that have a
+// binfmt_misc of their own. A runc that is root there only has no say over
+// cgroups, which it takes from USER.
+func inKernel(cmd *exec.Cmd, qemu, dir string) {
+	binfmt := "/proc/sys/fs/binfmt_misc"
+	script := fmt.Sprintf(`mount -t binfmt_misc binfmt_misc %s || exit %d
+printf '%%s' '%s%s:F' >%s/register
+exec "$@"`, binfmt, noNamespace, aarch64, qemu, binfmt)
+	cmd.Args = append([]string{"sh", "-ec", script, "sh"}, append(slices.Clone(cmd.Args), "--rootless")...)
+	cmd.Path = "/bin/sh"
+	cmd.Env = append(os.Environ(), "USER=builder", "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: ids, GidMappings: ids,
+		GidMappingsEnableSetgroups: true, Pdeathsig: syscall.SIGKILL,
+	}
+}
+
+// sent NAME REPOSITORY: prints who sent how many bytes of content and manifests
+// to a repository, as "manifold 1234" and "node 5678".
+func sent(k *kit, args []string) {
+	if len(args) != 2 {
+		k.fail("usage: sent registry repository")
+	}
+	total := map[string]int64{"manifold": 0, "node": 0}
+	for _, q := range k.registry(args[0]).Log() {
+		if !strings.HasPrefix(q.Path, "/v2/"+args[1]+"/") {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(q.Agent, "manifold"):
+			total["manifold"] += q.Sent
+		case strings.HasPrefix(q.Agent, "buildkit"):
+			total["node"] += q.Sent
+		}
+	}
+	fmt.Fprintf(k.ts.Stdout(), "manifold %d\nnode %d\n", total["manifold"], total["node"])
+}
