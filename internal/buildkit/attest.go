@@ -32,10 +32,19 @@ func wantedAttests(spec *Spec) map[string]*string {
 	if out == nil {
 		out = map[string]*string{}
 	}
-	if _, ok := out["provenance"]; !ok {
-		out["provenance"] = defaultProvenance(spec)
+	if _, ok := out[provenance]; !ok {
+		out[provenance] = defaultProvenance(spec)
 	}
 	return out
+}
+
+// provenance is the type of attestation that describes a build.
+const provenance = "provenance"
+
+// attestsBeside reports that one build can push the image and export its
+// attestations. Only provenance can be kept out of what is pushed.
+func attestsBeside(spec *Spec) bool {
+	return slices.Equal(attested(spec), []string{provenance})
 }
 
 // defaultProvenance is nil with Docker media types, which cannot be attested.
@@ -122,6 +131,20 @@ func split(root digest.Digest, index oci.Index) (oci.Descriptor, []oci.Entry, er
 	return images[0], attestations, nil
 }
 
+// readBeside reads what was exported in the same build as the push of image.
+// Where BuildKit attests nothing, that is the image alone.
+func readBeside(s *Store, image oci.Blob) (received, error) {
+	root, ok := s.beside.index()
+	if !ok {
+		root = image.Descriptor
+	}
+	got, err := readReceived(s, root)
+	if err == nil && got.image.Digest != image.Digest {
+		err = &ExportError{Digest: root.Digest, Reason: "it holds " + got.image.Digest.String() + ", and " + image.Digest.String() + " was pushed"}
+	}
+	return got, err
+}
+
 func readImage(s *Store, d oci.Descriptor) (received, error) {
 	if s.isPresent(d.Digest) {
 		return received{image: oci.Blob{Descriptor: d}}, nil
@@ -198,7 +221,7 @@ func presentBlobs(manifest oci.Blob) ([]oci.Descriptor, error) {
 
 // withoutDefaultAttestations leaves only what was asked for.
 func (s *Spec) withoutDefaultAttestations() *Spec {
-	if _, asked := s.Attests["provenance"]; asked {
+	if _, asked := s.Attests[provenance]; asked {
 		return s
 	}
 	c := *s
@@ -206,6 +229,6 @@ func (s *Spec) withoutDefaultAttestations() *Spec {
 	if c.Attests == nil {
 		c.Attests = map[string]*string{}
 	}
-	c.Attests["provenance"] = nil
+	c.Attests[provenance] = nil
 	return &c
 }

@@ -12,6 +12,15 @@ import (
 
 type object = map[string]any
 
+func text(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 func entry(b oci.Blob, annotations object) object {
 	return object{"mediaType": b.MediaType, "digest": b.Digest, "size": b.Size, "annotations": annotations}
 }

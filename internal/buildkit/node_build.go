@@ -74,11 +74,10 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 	for i, r := range repos {
 		names[i] = r.Name()
 	}
-	var targets []target
-	for _, pl := range platforms {
-		targets = append(targets, target{platform: pl, options: pushOptions(p.spec, pl, names)})
+	results, err := p.solve(ctx, p.pushes(platforms, names, attestsBeside(p.spec)), "", keepGoing)
+	if err != nil && takesOneExport(err) {
+		results, err = p.solve(ctx, p.pushes(platforms, names, false), "", keepGoing)
 	}
-	results, err := p.solve(ctx, targets, "", keepGoing)
 	if err != nil && p.couldNotPush(ctx, err) {
 		p.o.Report.Warn(p.Name(), fmt.Sprintf("the node could not push, what it has built passes through here: %v", err))
 		return p.relay(ctx, platforms, keepGoing)
@@ -87,10 +86,32 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 		return p.unread(results), err
 	}
 	images, err := p.readPushed(ctx, results, repos)
-	if err != nil {
+	if err != nil || p.attestedBeside(images, results) {
 		return images, err
 	}
 	return p.attest(ctx, images, keepGoing)
+}
+
+// pushes are the targets of a node that pushes; attest says that provenance is
+// exported here in the same build.
+func (p *port) pushes(platforms []oci.Platform, repositories []string, attest bool) []target {
+	var targets []target
+	for _, pl := range platforms {
+		t := target{platform: pl, options: pushOptions(p.spec, pl, repositories)}
+		if attest {
+			t.store = p.store()
+			t.store.beside = &beside{}
+			t.options = besideOptions(p.spec, pl, t.options, t.store)
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// takesOneExport recognises buildx's word on nodes before BuildKit 0.13, which
+// it gives before anything is built.
+func takesOneExport(err error) bool {
+	return strings.Contains(err.Error(), "multiple outputs currently unsupported")
 }
 
 // couldNotPush reports that a node has built its images and the push failed.
@@ -177,6 +198,25 @@ func (p *port) attest(ctx context.Context, images []build.Image, keepGoing bool)
 		}
 	}
 	return images, nil
+}
+
+// attestedBeside adds the attestations that were exported in the build that
+// pushed the images. False says that they are still to be made: there was no
+// such export, or it is not what it should be.
+func (p *port) attestedBeside(images []build.Image, results []result) bool {
+	for i, r := range results {
+		if r.store == nil {
+			return false
+		}
+		got, err := readBeside(r.store, images[i].Manifest)
+		if err == nil {
+			_, err = got.apply(&images[i], r.store)
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *port) addAttestations(im *build.Image, r result) error {

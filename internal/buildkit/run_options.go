@@ -33,7 +33,7 @@ func platformOptions(spec *Spec, p oci.Platform) buildx.Options {
 	o.Exports = nil
 	o.Annotations = nil
 	// A nil entry keeps buildx from asking for provenance by default.
-	o.Attests = map[string]*string{"provenance": nil}
+	o.Attests = map[string]*string{provenance: nil}
 	spec.overridden(&o, p)
 	o.BuildArgs = without(o.BuildArgs, multiPlatformArg)
 	o.FrontendAttrs = without(o.FrontendAttrs, multiPlatformAttr)
@@ -73,6 +73,26 @@ func storeOptions(spec *Spec, p oci.Platform, store *Store) buildx.Options {
 	o.Attests = wantedAttests(spec)
 	o.Exports = []client.ExportEntry{{Type: client.ExporterOCI, Attrs: attrs, OutputStore: store}}
 	return o
+}
+
+// besideOptions have the build that pushes an image export the image with its
+// provenance to a store too. What is pushed has none: an exporter leaves out
+// provenance that is "inline only" if it is told not to inline.
+func besideOptions(spec *Spec, p oci.Platform, push buildx.Options, store *Store) buildx.Options {
+	o := storeOptions(spec, p, store)
+	v := *o.Attests[provenance] + ",inline-only=true"
+	push.Attests = map[string]*string{provenance: &v}
+	inline(push.Exports, false)
+	inline(o.Exports, true)
+	// What both answer is known from the last one.
+	push.Exports = append(o.Exports, push.Exports...)
+	return push
+}
+
+func inline(exports []client.ExportEntry, yes bool) {
+	for _, e := range exports {
+		e.Attrs[string(exptypes.OptKeyForceInlineAttestations)] = strconv.FormatBool(yes)
+	}
 }
 
 // attestOptions are storeOptions for an image that was built just now: all

@@ -40,8 +40,9 @@ const (
 //
 // It is safe for concurrent use.
 type Store struct {
-	dir   string // of the spool files; empty for the system's
-	relay *relay // nil to keep everything
+	dir    string  // of the spool files; empty for the system's
+	relay  *relay  // nil to keep everything
+	beside *beside // nil for an export of its own
 
 	mu       sync.Mutex
 	present  map[digest.Digest]int64
