@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
@@ -24,14 +25,21 @@ func (e *AttestationError) Error() string {
 	return fmt.Sprintf("attestation %s of image %s: %s", e.Attestation, e.Image, e.Reason)
 }
 
-// wantedAttests are the attestations to ask for: the user's, and provenance
-// in its smallest form unless the user said otherwise. A nil entry turns one
-// off.
+// attestArg begins the build arguments that BuildKit reads as attestations to
+// make. A build that must not make any does not get them.
+const attestArg = "BUILDKIT_ATTEST_"
+
+// wantedAttests are the attestations to ask for: the user's, by flag or else by
+// build argument, and provenance in its smallest form unless the user said
+// otherwise. A nil entry turns one off.
 func wantedAttests(spec *Spec) map[string]*string {
-	out := maps.Clone(spec.Attests)
-	if out == nil {
-		out = map[string]*string{}
+	out := map[string]*string{}
+	for k, v := range spec.Options.BuildArgs {
+		if kind, ok := strings.CutPrefix(k, attestArg); ok {
+			out[strings.ToLower(kind)] = &v
+		}
 	}
+	maps.Copy(out, spec.Attests)
 	if _, ok := out[provenance]; !ok {
 		out[provenance] = defaultProvenance(spec)
 	}

@@ -337,6 +337,18 @@ func TestAttestationsComeWithoutLayersAndLeaveNoLitter(t *testing.T) {
 	}
 }
 
+func TestAttestationAskedForByBuildArgumentLeavesNoLitter(t *testing.T) {
+	reg := startRegistry(t)
+	n := openPair(t)
+	spec := newSpec(t, buildContext(t, copyFile, 64), parsePlatforms(t, "linux/amd64"), reg.host+"/d/app:1")
+	spec.Options.BuildArgs = map[string]string{"BUILDKIT_ATTEST_PROVENANCE": "mode=max"}
+	im := run(t, n, spec, reg)[0]
+	checkAttestations(t, im, reg.host+"/d/app")
+	if got := reg.manifestWrites(); len(got) != 1 {
+		t.Errorf("manifests written: %v", got)
+	}
+}
+
 func TestLayersOfTheBaseImageStayBetweenNodeAndRegistry(t *testing.T) {
 	reg := startRegistry(t)
 	ps := parsePlatforms(t, "linux/amd64")

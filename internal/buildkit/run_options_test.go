@@ -17,7 +17,7 @@ func TestPushOptionsMoveNoName(t *testing.T) {
 	spec := &Spec{
 		Options: buildx.Options{
 			Ref: "ref", Tags: []string{"r/a:1"}, Attests: map[string]*string{"sbom": str("")},
-			BuildArgs: map[string]string{"A": "1", multiPlatformArg: "1"}, FrontendAttrs: map[string]string{multiPlatformAttr: "true", "b": "2"},
+			BuildArgs: map[string]string{"A": "1", multiPlatformArg: "1", "BUILDKIT_ATTEST_SBOM": "generator=g"}, FrontendAttrs: map[string]string{multiPlatformAttr: "true", "b": "2"},
 		},
 		Names: []string{"r/a:1"},
 		Image: map[string]string{
@@ -42,8 +42,23 @@ func TestPushOptionsMoveNoName(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"b": "2"}, o.FrontendAttrs); diff != "" {
 		t.Error(diff)
 	}
-	if len(spec.Options.BuildArgs) != 2 || len(spec.Options.FrontendAttrs) != 2 {
+	if len(spec.Options.BuildArgs) != 3 || len(spec.Options.FrontendAttrs) != 2 {
 		t.Error("the user's options were changed")
+	}
+}
+
+// BuildKit reads some build arguments as attestations to make. They are asked
+// for as the flags are, which go before them.
+func TestAttestationsAskedForByBuildArgument(t *testing.T) {
+	spec := &Spec{Options: buildx.Options{BuildArgs: map[string]string{
+		"BUILDKIT_ATTEST_SBOM": "generator=g", "BUILDKIT_ATTEST_PROVENANCE": "mode=max", "SBOM": "1",
+	}}}
+	if diff := cmp.Diff(map[string]*string{"sbom": str("generator=g"), "provenance": str("mode=max")}, wantedAttests(spec)); diff != "" {
+		t.Error(diff)
+	}
+	spec.Attests = map[string]*string{"provenance": nil}
+	if diff := cmp.Diff([]string{"sbom"}, attested(spec)); diff != "" {
+		t.Error(diff)
 	}
 }
 
