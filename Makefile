@@ -30,10 +30,9 @@ engines: build buildkitd tools ## today's Docker Engine, and the stories that ne
 	scripts/engines.sh
 	go test ./internal/cli -run 'TestScripts/.*today' -v
 
-# Two hosts with sshd and a Docker Engine each, in namespaces; as root.
+# Two hosts with sshd and a Docker Engine each, in namespaces; as root. Part of
+# "make test", too.
 report-a: build buildkitd tools ## report A on its own topology: two hosts, ssh, engines
-	CGO_ENABLED=0 go build -o bin/buildctl github.com/moby/buildkit/cmd/buildctl
-	CGO_ENABLED=0 go build -o bin/buildx github.com/docker/buildx/cmd/buildx
 	scripts/report-a.sh
 
 .PHONY: report-a engines help build buildkitd tools deps demo test race lint fuzz bench faults install clean
@@ -47,7 +46,8 @@ build: ## bin/manifold, a static binary
 buildkitd: ## bin/buildkitd, the build daemon for local nodes
 	CGO_ENABLED=0 go build -trimpath -o bin/buildkitd github.com/moby/buildkit/cmd/buildkitd
 
-tools: ## bin/crane and bin/buildx, which tests read and compare with
+tools: ## bin/crane, bin/buildx and bin/buildctl, which tests read and compare with
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/buildctl github.com/moby/buildkit/cmd/buildctl
 	CGO_ENABLED=0 go build -trimpath -o bin/crane github.com/google/go-containerregistry/cmd/crane
 	CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
 

@@ -14,6 +14,7 @@ needed=(
   ssh:openssh-client
   sshd:openssh-server
   runc:runc
+  openssl:openssl
   skopeo:skopeo
   docker-registry:docker-registry
   # RUN steps for another processor

@@ -2,6 +2,7 @@ package buildkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,6 +39,18 @@ type DriverError struct {
 func (e *DriverError) Error() string {
 	return fmt.Sprintf("node %s, %s driver: %s", e.Node, e.Driver, e.Reason)
 }
+
+// BootError reports a node whose container or pod could not be started.
+type BootError struct {
+	Endpoint string
+	Err      error
+}
+
+func (e *BootError) Error() string {
+	return fmt.Sprintf("boot at %s: %v", e.Endpoint, e.Err)
+}
+
+func (e *BootError) Unwrap() error { return e.Err }
 
 // BuildOptions say what nodes do with what they build. The zero value pushes
 // nothing: everything comes through the client and is kept until Close.
@@ -128,6 +141,10 @@ func (p *port) Platforms(ctx context.Context) ([]oci.Platform, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
+	var boot *BootError
+	if errors.As(err, &boot) {
+		return nil, p.fault(nil, err)
+	}
 	return nil, &build.UnreachableError{Node: m.name, Endpoint: m.endpoint, Waited: time.Since(start), Err: err}
 }
 
@@ -162,8 +179,10 @@ func (p *port) boot(ctx context.Context, handle *driver.DriverHandle) error {
 	if err != nil || info.Status == driver.Running {
 		return err
 	}
-	_, err = driver.Boot(ctx, context.WithoutCancel(ctx), handle, p.progress)
-	return err
+	if _, err = driver.Boot(ctx, context.WithoutCancel(ctx), handle, p.progress); err != nil {
+		return &BootError{Endpoint: p.Endpoint(), Err: err}
+	}
+	return nil
 }
 
 // listWorkers tries until the context ends and returns the last answer, which

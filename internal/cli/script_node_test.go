@@ -51,13 +51,14 @@ func builder(k *kit, args []string) {
 }
 
 // tool NAME: builds a program that is to be had from a module that go.mod
-// requires, unless it is in bin already: buildkitd, buildx, crane. bin is in
+// requires, unless it is in bin already: buildkitd, buildctl, buildx, crane. bin is in
 // PATH. "tool exitfor" is testdata/exitfor, for build contexts; $EXITFOR is its
 // path.
 func tool(k *kit, args []string) {
 	packages := map[string]string{
 		"buildkitd": "github.com/moby/buildkit/cmd/buildkitd",
 		"buildx":    "github.com/docker/buildx/cmd/buildx",
+		"buildctl":  "github.com/moby/buildkit/cmd/buildctl",
 		"crane":     "github.com/google/go-containerregistry/cmd/crane",
 	}
 	for _, name := range args {
