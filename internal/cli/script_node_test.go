@@ -140,6 +140,7 @@ type buildNode struct {
 	endpoint string
 	cmd      *exec.Cmd
 	drained  chan struct{}
+	ends     sync.Once
 }
 
 // temp is a folder with a short name: the path of a socket has a limit of 108
@@ -168,7 +169,7 @@ func (p *nodePool) get(platforms string) (*buildNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := startNode(filepath.Join(dir, fmt.Sprint(len(p.all))), platforms)
+	n, err := startNode(filepath.Join(dir, fmt.Sprint(len(p.all))), platforms, func(*exec.Cmd) {})
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +198,9 @@ func (p *nodePool) stop() error {
 	return errors.Join(errs...)
 }
 
-// startNode runs a buildkitd and waits until it says that it listens.
-func startNode(dir, platforms string) (*buildNode, error) {
+// startNode runs a buildkitd and waits until it says that it listens. edit may
+// change the command before it starts.
+func startNode(dir, platforms string, edit func(*exec.Cmd)) (*buildNode, error) {
 	bin, err := built("buildkitd", "github.com/moby/buildkit/cmd/buildkitd")
 	if err != nil {
 		return nil, err
@@ -215,6 +217,7 @@ func startNode(dir, platforms string) (*buildNode, error) {
 	n.cmd = exec.Command(bin, args...)
 	// A node goes with a test binary that is killed.
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	edit(n.cmd)
 	stderr, err := n.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 //	script_registry_test.go  registries, logins, what is stored, requests, faults
 //	script_content_test.go   images, indexes, layouts byte by byte
 //	script_node_test.go      buildkitd nodes, shared by all scripts
+//	script_fault_test.go     nodes that die, registries that are lost, requests that wait
 //
 // "manifold" is this binary, run again; see manifoldMain.
 
@@ -68,6 +69,7 @@ type kit struct {
 	ts         *testscript.TestScript
 	registries map[string]*registrytest.Registry
 	contents   map[string]registrytest.Content
+	nodeFaults
 }
 
 type kitKey struct{}
