@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
+	"github.com/containerd/errdefs"
 	buildx "github.com/docker/buildx/build"
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/layout"
@@ -18,12 +18,16 @@ import (
 
 // A Docker Engine without containerd's image store neither pushes by digest nor
 // exports to a store. It builds into its own image store, without any name, and
-// the image is saved from there and packed the way the engine would push it.
+// the image is taken out of there and packed the way the engine would push it.
 
 // engine builds on such an engine.
 func (p *port) engine(ctx context.Context, platforms []oci.Platform, keepGoing bool) ([]build.Image, error) {
 	if err := p.checkEngine(); err != nil {
 		return nil, err
+	}
+	taken, err := newTakeOut(ctx, p.machine.Driver.Config().DockerAPI)
+	if err != nil {
+		return nil, p.fault(nil, err)
 	}
 	var targets []target
 	for _, pl := range platforms {
@@ -33,7 +37,7 @@ func (p *port) engine(ctx context.Context, platforms []oci.Platform, keepGoing b
 	var images []build.Image
 	errs := []error{err}
 	for _, r := range results {
-		im, err := p.saved(ctx, r)
+		im, err := p.saved(ctx, r, taken)
 		if err != nil {
 			errs = append(errs, p.fault(&r.platform, err))
 			continue
@@ -71,9 +75,27 @@ func (p *port) checkEngine() error {
 	return nil
 }
 
-// saved reads the image that a solve left in the engine. It is in a temporary
-// file until Close: a saved image has its manifest at its end.
-func (p *port) saved(ctx context.Context, r result) (build.Image, error) {
+// saved takes the image that a solve left in the engine out of it. Another build
+// of the same image, or a prune, may have removed it: the engine still has its
+// steps in the cache, and makes it again.
+func (p *port) saved(ctx context.Context, r result, taken *takeOut) (build.Image, error) {
+	for n := 1; ; n++ {
+		im, err := p.savedOnce(ctx, r, taken)
+		if !errdefs.IsNotFound(err) || n == relayAttempts {
+			return im, err
+		}
+		again, err := p.solve(ctx, []target{r.target}, "", false)
+		if err != nil {
+			return build.Image{}, err
+		}
+		again[0].took += r.took
+		r = again[0]
+	}
+}
+
+// savedOnce reads the image from a temporary file, until Close: a saved image
+// has its manifest at its end.
+func (p *port) savedOnce(ctx context.Context, r result, taken *takeOut) (build.Image, error) {
 	id := r.response.ExporterResponse[exptypes.ExporterImageConfigDigestKey]
 	if id == "" {
 		id = r.response.ExporterResponse[exptypes.ExporterImageDigestKey]
@@ -81,7 +103,7 @@ func (p *port) saved(ctx context.Context, r result) (build.Image, error) {
 	if digest.Digest(id).Validate() != nil {
 		return build.Image{}, &ExportError{Reason: "the engine did not say which image it made"}
 	}
-	archive, err := p.save(ctx, id)
+	archive, err := p.archived(ctx, id, taken)
 	if err != nil {
 		return build.Image{}, fmt.Errorf("image %s: %w", id, err)
 	}
@@ -96,21 +118,28 @@ func (p *port) saved(ctx context.Context, r result) (build.Image, error) {
 	return im, err
 }
 
-func (p *port) save(ctx context.Context, id string) (*layout.DockerArchive, error) {
+// archived saves an image to a file, and has the engine forget it.
+func (p *port) archived(ctx context.Context, id string, taken *takeOut) (*layout.DockerArchive, error) {
 	f, err := os.CreateTemp(p.nodes.options.TempDir, "manifold-image-*")
 	if err != nil {
 		return nil, err
 	}
 	p.nodes.onClose(func() error { return os.Remove(f.Name()) })
-	body, err := p.machine.Driver.Config().DockerAPI.ImageSave(ctx, []string{id})
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
+	err = errors.Join(taken.save(ctx, id, f), f.Close())
+	if left := p.forget(ctx, id, taken); left != nil {
+		p.nodes.options.Report.Warn(p.Name(), fmt.Sprintf("image %s stays in the engine: %v", id, left))
 	}
-	_, err = io.Copy(f, body)
-	if err := errors.Join(err, body.Close(), f.Close()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return layout.OpenDockerArchive(f.Name())
+}
+
+// forget goes on for a moment when ctx has ended: what was built is there.
+func (p *port) forget(ctx context.Context, id string, taken *takeOut) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.nodes.options.Timeout)
+	defer cancel()
+	return taken.forget(ctx, id)
 }
 
 // way is how the images of a node get to where they are published.
