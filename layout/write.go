@@ -169,7 +169,8 @@ func (w *Writer) PutManifest(ctx context.Context, b oci.Blob) error {
 
 // PutTag stores a manifest or index and makes a tag name it: the entry of
 // index.json with that org.opencontainers.image.ref.name. Other entries, and
-// members of index.json that this program does not know, stay.
+// members of index.json that this program does not know, stay. An empty tag makes
+// index.json list it without a name, unless it does already.
 func (w *Writer) PutTag(ctx context.Context, tag string, b oci.Blob) error {
 	if err := w.PutManifest(ctx, b); err != nil {
 		return err

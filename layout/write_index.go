@@ -74,9 +74,14 @@ func object(members map[string]jsontext.Value) ([]byte, error) {
 }
 
 // withTag puts an entry for b in the place of the one that had the tag, or last.
+// Without a tag, any entry for b will do.
 func withTag(entries []oci.Entry, tag string, b oci.Blob) ([]oci.Entry, error) {
 	d := b.Descriptor
-	d.Annotations = map[string]string{ocispec.AnnotationRefName: tag}
+	if d.Annotations = nil; tag != "" {
+		d.Annotations = map[string]string{ocispec.AnnotationRefName: tag}
+	} else if slices.ContainsFunc(entries, func(e oci.Entry) bool { return e.Digest == d.Digest }) {
+		return entries, nil
+	}
 	raw, err := json.Marshal(d, json.Deterministic(true))
 	if err != nil {
 		return nil, err

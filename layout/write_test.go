@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -92,6 +93,28 @@ func TestWhatWasWrittenIsReadBackByTagAndDigest(t *testing.T) {
 			if diff := cmp.Diff([]string{"1", "2"}, got); diff != "" || err != nil {
 				t.Errorf("tags: %v\n%s", err, diff)
 			}
+		}
+	})
+}
+
+func TestAnEmptyTagListsWithoutAName(t *testing.T) {
+	eachWriter(t, func(t *testing.T, w *Writer, again func() *Layout) {
+		a, b := put(t, w, "a"), put(t, w, "b")
+		for _, p := range []struct {
+			tag string
+			b   oci.Blob
+		}{{"", a}, {"", a}, {"1", b}, {"", b}} {
+			tag(t, w, p.tag, p.b)
+		}
+		entries, err := again().Images(t.Context())
+		var got []string
+		for _, e := range entries {
+			_, named := e.Annotations["org.opencontainers.image.ref.name"]
+			got = append(got, fmt.Sprintf("%s %v %t", e.Digest, Tags(e), named))
+		}
+		want := []string{a.Digest.String() + " [] false", b.Digest.String() + " [1] true"}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
 		}
 	})
 }

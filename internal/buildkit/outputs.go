@@ -71,7 +71,9 @@ func (s *Spec) AsImage() (*Spec, error) {
 	}
 	out.Image, out.IndexAnnotations = part.Image, part.IndexAnnotations
 	out.IndexDescriptorAnnotations, out.DescriptorAnnotations = part.IndexDescriptorAnnotations, part.DescriptorAnnotations
-	out.Names = s.Tags
+	if out.Names = s.Tags; len(out.Names) == 0 {
+		out.Names = part.Names
+	}
 	return &out, nil
 }
 
@@ -111,14 +113,17 @@ func (n *Nodes) OpenLayouts(ctx context.Context, spec *Spec) ([]*LayoutOutput, e
 }
 
 func (n *Nodes) openLayout(ctx context.Context, spec *Spec, e client.ExportEntry) (*LayoutOutput, error) {
+	names, err := layoutNames(spec, e)
 	switch {
+	case err != nil:
+		return nil, err
 	case e.OutputDir != "":
 		w, err := layout.Create(e.OutputDir)
-		return &LayoutOutput{Writer: w, Tags: layoutTags(spec), finish: func(context.Context) error { return nil }}, err
+		return &LayoutOutput{Writer: w, Tags: layoutTags(names), finish: func(context.Context) error { return nil }}, err
 	case e.Output != nil && e.Type == client.ExporterDocker:
 		return nil, &UsageError{Flag: "output", Value: "type=docker", Reason: "an archive of docker save holds one platform; type=oci holds them all"}
 	case e.Output != nil:
-		return n.archive(layoutTags(spec), func(_ context.Context, f *os.File) error {
+		return n.archive(layoutTags(names), func(_ context.Context, f *os.File) error {
 			w, err := e.Output(nil)
 			if err != nil {
 				return err
@@ -131,7 +136,7 @@ func (n *Nodes) openLayout(ctx context.Context, spec *Spec, e client.ExportEntry
 	if err != nil {
 		return nil, err
 	}
-	return n.archive(fullNames(spec), func(ctx context.Context, f *os.File) error { return load(ctx, engine, f) })
+	return n.archive(engineNames(names), func(ctx context.Context, f *os.File) error { return load(ctx, engine, f) })
 }
 
 // archive is an output that is written to a temporary file first.
@@ -152,12 +157,30 @@ func (n *Nodes) archive(tags []string, finish func(context.Context, *os.File) er
 	}}, err
 }
 
+// layoutNames are the names that an image is to have in an output: those of
+// --tag, or else those of the output itself.
+func layoutNames(spec *Spec, e client.ExportEntry) ([]ref.Reference, error) {
+	given := spec.Tags
+	if name := e.Attrs[attrName]; len(given) == 0 && name != "" {
+		given = strings.Split(name, ",")
+	}
+	var out []ref.Reference
+	for _, s := range given {
+		r, err := ref.Parse(s)
+		if err != nil {
+			return nil, usage("output", err)
+		}
+		out = append(out, r.OrLatest())
+	}
+	return out, nil
+}
+
 // layoutTags are the tags of an image in a layout; BuildKit's are the same.
-func layoutTags(spec *Spec) []string {
+func layoutTags(names []ref.Reference) []string {
 	var out []string
-	for _, t := range spec.Tags {
-		if r, err := ref.Parse(t); err == nil && !slices.Contains(out, r.OrLatest().Tag) {
-			out = append(out, r.OrLatest().Tag)
+	for _, r := range names {
+		if !slices.Contains(out, r.Tag) {
+			out = append(out, r.Tag)
 		}
 	}
 	if len(out) == 0 {
@@ -166,12 +189,15 @@ func layoutTags(spec *Spec) []string {
 	return out
 }
 
-func fullNames(spec *Spec) []string {
+// engineNames are whole names. An engine takes an image without a name as well,
+// if the archive lists it.
+func engineNames(names []ref.Reference) []string {
 	var out []string
-	for _, t := range spec.Tags {
-		if r, err := ref.Parse(t); err == nil {
-			out = append(out, r.OrLatest().String())
-		}
+	for _, r := range names {
+		out = append(out, r.String())
+	}
+	if len(out) == 0 {
+		out = []string{""}
 	}
 	return out
 }

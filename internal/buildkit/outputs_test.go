@@ -3,12 +3,14 @@ package buildkit
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/buildkit/client"
 )
 
 func writeTar(t *testing.T, name string, members ...tar.Header) {
@@ -73,5 +75,32 @@ func TestArchivesAreJoinedWithoutLeavingTheirFolder(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestAnOutputIsNamedByTagsOrElseByItself(t *testing.T) {
+	for _, c := range []struct {
+		tags         []string
+		name         string
+		engine, tree []string
+	}{
+		{[]string{"r.io/a:1", "r.io/b:1", "c"}, "r.io/d:4", []string{"r.io/a:1", "r.io/b:1", "docker.io/library/c:latest"}, []string{"1", "latest"}},
+		{nil, "r.io/d:4,e", []string{"r.io/d:4", "docker.io/library/e:latest"}, []string{"4", "latest"}},
+		{nil, "", []string{""}, []string{"latest"}},
+	} {
+		names, err := layoutNames(&Spec{Tags: c.tags}, client.ExportEntry{Attrs: map[string]string{"name": c.name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.engine, engineNames(names)); d != "" {
+			t.Errorf("%v, %q: engine: %s", c.tags, c.name, d)
+		}
+		if d := cmp.Diff(c.tree, layoutTags(names)); d != "" {
+			t.Errorf("%v, %q: layout: %s", c.tags, c.name, d)
+		}
+	}
+	var wrong *UsageError
+	if _, err := layoutNames(&Spec{}, client.ExportEntry{Attrs: map[string]string{"name": "team/Upper"}}); !errors.As(err, &wrong) {
+		t.Errorf("a name that is none: %v", err)
 	}
 }
