@@ -39,6 +39,9 @@ type BuildOptions struct {
 	// Annotations of the index, and of the entries of images.
 	Annotations           map[string]string
 	DescriptorAnnotations []DescriptorAnnotation
+	// Ready is called when every platform is built, before anything is
+	// published; its error ends the build. It may wait. Nil: nothing is called.
+	Ready func(context.Context) error
 }
 
 // Built is the outcome of [Manifold.Build].
@@ -56,6 +59,9 @@ type Built struct {
 func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 	m.announce(nil, o.Targets)
 	images, err := build.Run(ctx, o.Nodes, o.Run(m.o.Report))
+	if err == nil && o.Ready != nil {
+		err = o.Ready(ctx)
+	}
 	if err != nil {
 		failed := Built{Images: images}
 		failed.Receipt = Receipt{Verb: "build", Leftovers: pushed(images, o.Targets)}

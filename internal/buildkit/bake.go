@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/docker/buildx/util/urlutil"
 	"github.com/docker/cli/cli/command"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/ref"
 	"github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/session/auth/authprovider"
 )
@@ -29,27 +28,27 @@ import (
 // [NewCommand] does for build.
 func NewBakeCommand(cli *command.DockerCli) (*Command, error) { return newCommand(cli, "bake") }
 
-// RunBake is "buildx bake" with the flags as parsed, for what pushes nothing:
-// --print, --list, --call, and targets with other outputs.
+// RunBake is "buildx bake" with the flags as parsed, for what builds nothing:
+// --print and --list.
 func (c *Command) RunBake(ctx context.Context, args []string) error {
 	c.enableDebug()
 	c.build.SetContext(ctx)
 	return exitError(c.build.RunE(c.build, args))
 }
 
-// OnlyShows reports whether the flags of bake ask for something to be shown
-// rather than built.
+// OnlyShows reports whether the flags of bake ask for the definition to be shown
+// rather than followed.
 func (c *Command) OnlyShows() bool {
-	call, err := buildflags.ParseCallFunc(c.flags.Lookup("call").Value.String())
 	on := func(name string) bool { return c.flags.Lookup(name).Value.String() == "true" }
-	return on("print") || on("list-targets") || on("list-variables") || c.flags.Lookup("list").Value.String() != "" || call != nil || err != nil
+	return on("print") || on("list-targets") || on("list-variables") || c.flags.Lookup("list").Value.String() != ""
 }
 
-// Common reads the flags of bake that are not about one target: builder,
-// metadata file and progress.
+// Common reads what is not about one target of bake: builder, metadata file,
+// progress.
 func (c *Command) Common(env func(string) (string, bool)) (*Spec, error) {
 	r := specReader{cli: c.cli, flags: c.flags, env: env}
-	s := &Spec{Builder: r.str("builder"), MetadataFile: r.str("metadata-file")}
+	warnings, _ := env("BUILDX_METADATA_WARNINGS")
+	s := &Spec{Builder: r.str("builder"), MetadataFile: r.str("metadata-file"), MetadataWarnings: isTrue(warnings)}
 	return s, r.readProgress(s)
 }
 
@@ -59,79 +58,158 @@ type BakeTarget struct {
 	*Spec
 }
 
-// ReadBake reads bake files with the flags as parsed and returns the targets to
-// build, by name. nodes fetch files that are remote. The error is a
-// [*UsageError].
-func (c *Command) ReadBake(ctx context.Context, args []string, nodes []builder.Node, env func(string) (string, bool)) ([]BakeTarget, error) {
+// Bake is what the targets of bake files ask for.
+type Bake struct {
+	// Targets to build, by name. Those that are there as the context of another
+	// one only are not among them.
+	Targets []BakeTarget
+
+	calls calls
+}
+
+// ReadBake reads bake files with the flags as parsed. nodes fetch files that are
+// remote. The error is a [*UsageError] or [*SharedTagError].
+func (c *Command) ReadBake(ctx context.Context, args []string, nodes []builder.Node, env func(string) (string, bool)) (*Bake, error) {
 	c.enableDebug()
 	r := bakeReader{specReader: specReader{cli: c.cli, flags: c.flags, env: env}}
-	options, err := r.read(ctx, args, nodes)
-	if err != nil {
-		var u *UsageError
-		if errors.As(err, &u) {
-			return nil, err
-		}
-		return nil, &UsageError{Reason: err.Error()}
+	def, err := r.read(ctx, args, nodes)
+	var out *Bake
+	if err == nil {
+		out, err = r.take(def)
 	}
-	var out []BakeTarget
-	for _, name := range slices.Sorted(maps.Keys(options)) {
-		if options[name].Linked {
-			continue // it is there as the context of another one only
-		}
-		spec, err := r.spec(name, options)
-		if err != nil {
-			return nil, fmt.Errorf("target %s: %w", name, err)
-		}
-		out = append(out, BakeTarget{name, spec})
+	if err == nil {
+		return out, ownTags(out.Targets)
 	}
-	return out, nil
+	var u *UsageError
+	if errors.As(err, &u) {
+		return nil, err
+	}
+	return nil, &UsageError{Reason: err.Error()}
 }
 
 type bakeReader struct{ specReader }
 
+// definition is what bake files say, read by buildx.
+type definition struct {
+	targets map[string]*bake.Target
+	groups  map[string]*bake.Group
+	options map[string]buildx.Options
+}
+
+// take parts the targets into those to build and those to ask something of.
+func (r bakeReader) take(def definition) (*Bake, error) {
+	out := &Bake{}
+	var err error
+	if out.calls, err = r.calls(def); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(def.options)) {
+		if o := def.options[name]; o.Linked || o.CallFunc != nil {
+			continue
+		}
+		spec, err := r.spec(name, def.options)
+		if err != nil {
+			return nil, fmt.Errorf("target %s: %w", name, err)
+		}
+		out.Targets = append(out.Targets, BakeTarget{name, spec})
+	}
+	return out, nil
+}
+
+// ownTags refuses a tag that two targets would move, each with an index of its own.
+func ownTags(targets []BakeTarget) error {
+	owner := map[ref.Reference]string{}
+	for _, t := range targets {
+		if !t.Push || t.PushByDigest {
+			continue
+		}
+		for _, name := range t.Names {
+			r, _ := ref.Parse(name)
+			if other, taken := owner[r.OrLatest()]; taken {
+				return &SharedTagError{Tag: name, Targets: [2]string{other, t.Name}}
+			}
+			owner[r.OrLatest()] = t.Name
+		}
+	}
+	return nil
+}
+
+// SharedTagError reports two targets that would each move one tag: it would be
+// left with whichever is later.
+type SharedTagError struct {
+	Tag     string
+	Targets [2]string
+}
+
+func (e *SharedTagError) Error() string {
+	return fmt.Sprintf("tag %s: targets %s and %s both publish it", e.Tag, e.Targets[0], e.Targets[1])
+}
+
 // read does what buildx's runBake does before it builds.
-func (r bakeReader) read(ctx context.Context, args []string, nodes []builder.Node) (map[string]buildx.Options, error) {
+func (r bakeReader) read(ctx context.Context, args []string, nodes []builder.Node) (definition, error) {
 	url, cmdContext, targets := bakeArgs(args)
 	files, input, err := r.files(ctx, nodes, url)
 	if err != nil {
-		return nil, err
+		return definition{}, err
 	}
-	vars := map[string]string{}
-	for _, v := range r.list("var") {
-		name, value, ok := strings.Cut(v, "=")
-		if !ok || name == "" {
-			return nil, &UsageError{Flag: "var", Value: v, Reason: "want NAME=VALUE"}
-		}
-		vars[name] = value
-	}
-	allowed, err := r.entitlements()
+	def, allowed, err := r.parse(ctx, files, targets, cmdContext)
 	if err != nil {
-		return nil, err
+		return definition{}, err
+	}
+	if def.options, err = bake.TargetsToBuildOpt(def.targets, input); err != nil {
+		return definition{}, err
+	}
+	wanted, err := allowed.Validate(def.options)
+	if err != nil {
+		return definition{}, err
+	}
+	login := authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{AuthConfigProvider: dockerconfig.LoadAuthConfig(r.cli)})
+	for name, o := range def.options {
+		o.Session = append(slices.Clone(o.Session), login)
+		def.options[name] = o
+	}
+	return def, usage("allow", wanted.Check(url != ""))
+}
+
+func (r bakeReader) parse(ctx context.Context, files []bake.File, targets []string, cmdContext string) (def definition, allowed bake.EntitlementConf, err error) {
+	if allowed, err = r.entitlements(); err != nil {
+		return def, allowed, err
+	}
+	vars, err := r.variables()
+	if err != nil {
+		return def, allowed, err
+	}
+	relative, err := r.relativePaths()
+	if err != nil {
+		return def, allowed, err
+	}
+	overrides, unchecked, err := r.overrides()
+	if err != nil {
+		return def, allowed, err
 	}
 	defaults := map[string]string{"BAKE_CMD_CONTEXT": cmdContext, "BAKE_LOCAL_PLATFORM": platforms.Format(platforms.DefaultSpec())}
-	read, _, err := bake.ReadTargets(ctx, files, targets, r.overrides(), defaults, vars, &allowed)
+	def.targets, def.groups, err = bake.ReadTargets(ctx, files, targets, overrides, defaults, vars, &allowed, bake.ParseOpt{FileRelativePaths: relative})
 	if err != nil {
-		return nil, err
+		return def, allowed, err
 	}
-	if epoch, _ := r.env(sourceDateEpoch); epoch != "" {
-		for _, t := range read {
-			if t.Args == nil {
-				t.Args = map[string]*string{}
-			}
-			if _, given := t.Args[sourceDateEpoch]; !given {
-				t.Args[sourceDateEpoch] = &epoch
-			}
+	epoch, _ := r.env(sourceDateEpoch)
+	for _, t := range def.targets {
+		setEpoch(t, epoch)
+		if unchecked {
+			t.Policy = buildflags.PolicyConfigs{{Disabled: true}}
 		}
 	}
-	options, err := bake.TargetsToBuildOpt(read, input)
-	if err != nil {
-		return nil, err
+	return def, allowed, nil
+}
+
+func setEpoch(t *bake.Target, epoch string) {
+	if _, given := t.Args[sourceDateEpoch]; given || epoch == "" {
+		return
 	}
-	wanted, err := allowed.Validate(options)
-	if err != nil {
-		return nil, err
+	if t.Args == nil {
+		t.Args = map[string]*string{}
 	}
-	return options, usage("allow", wanted.Check(url != ""))
+	t.Args[sourceDateEpoch] = &epoch
 }
 
 // bakeArgs parts the arguments: an address of files, one of the context for
@@ -152,12 +230,11 @@ func bakeArgs(args []string) (url, cmdContext string, targets []string) {
 
 func (r bakeReader) files(ctx context.Context, nodes []builder.Node, url string) ([]bake.File, *bake.Input, error) {
 	names := r.list("file")
-	if given, _ := r.env("BUILDX_BAKE_FILE"); len(names) == 0 && given != "" && url == "" {
-		separator := string(filepath.ListSeparator)
-		if s, _ := r.env("BUILDX_BAKE_PATH_SEPARATOR"); s != "" {
-			separator = s
+	if len(names) == 0 {
+		var err error
+		if names, err = r.filesOfEnvironment(); err != nil {
+			return nil, nil, err
 		}
-		names = strings.Split(given, separator)
 	}
 	var local, remote []string
 	for _, n := range names {
@@ -196,36 +273,6 @@ func readLocalBakeFiles(names []string, r bakeReader) (files []bake.File, err er
 	return files, errors.Join(werr)
 }
 
-// overrides are --set and the flags that stand for it.
-func (r bakeReader) overrides() []string {
-	out := slices.Clone(r.list("set"))
-	for flag, key := range map[string]string{"push": "push", "load": "load", "no-cache": "no-cache", "pull": "pull"} {
-		if f := r.flags.Lookup(flag); f.Changed {
-			out = append(out, "*."+key+"="+f.Value.String())
-		}
-	}
-	for _, name := range []string{"sbom", "provenance"} {
-		if v := r.str(name); v != "" {
-			out = append(out, "*.attest="+buildflags.CanonicalizeAttest(name, v))
-		}
-	}
-	slices.Sort(out[len(r.list("set")):])
-	return out
-}
-
-// entitlements allow what is below the working directory, as in buildx, and
-// what --allow names.
-func (r bakeReader) entitlements() (bake.EntitlementConf, error) {
-	allowed, err := bake.ParseEntitlements(r.list("allow"))
-	if err != nil {
-		return allowed, usage("allow", err)
-	}
-	wd, err := os.Getwd()
-	allowed.FSRead = append(allowed.FSRead, wd)
-	allowed.FSWrite = append(allowed.FSWrite, wd)
-	return allowed, err
-}
-
 // spec makes a spec of one target; those that its contexts name come with it.
 func (r bakeReader) spec(name string, all map[string]buildx.Options) (*Spec, error) {
 	o := all[name]
@@ -235,9 +282,6 @@ func (r bakeReader) spec(name string, all map[string]buildx.Options) (*Spec, err
 	for _, p := range o.Platforms {
 		s.Platforms = append(s.Platforms, oci.NormalizePlatform(p))
 	}
-	s.Options.Session = append(slices.Clone(o.Session), authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{
-		AuthConfigProvider: dockerconfig.LoadAuthConfig(r.cli),
-	}))
 	s.Options.Platforms, s.Options.Tags, s.Options.Exports, s.Options.Attests = nil, nil, nil, nil
 	s.Options.ProvenanceResponseMode = confutil.MetadataProvenanceModeDisabled
 	if r.str("metadata-file") != "" {
@@ -256,82 +300,4 @@ func (r bakeReader) spec(name string, all map[string]buildx.Options) (*Spec, err
 		return nil, err
 	}
 	return s, s.link(all, map[string]bool{name: true})
-}
-
-// link collects the targets that the contexts of s name, and of those in turn.
-func (s *Spec) link(all map[string]buildx.Options, seen map[string]bool) error {
-	return collectLinks(s.Options, all, seen, func(name string, o buildx.Options) {
-		if s.linked == nil {
-			s.linked = map[string]buildx.Options{}
-		}
-		o.Session = s.Options.Session
-		s.linked[name] = o
-	})
-}
-
-func collectLinks(o buildx.Options, all map[string]buildx.Options, seen map[string]bool, found func(string, buildx.Options)) error {
-	for _, name := range links(o) {
-		if seen[name] {
-			continue
-		}
-		other, ok := all[name]
-		if !ok {
-			return &UsageError{Value: name, Reason: "no such target"}
-		}
-		seen[name] = true
-		found(name, other)
-		if err := collectLinks(other, all, seen, found); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// links are the targets that the contexts of a target name.
-func links(o buildx.Options) []string {
-	var out []string
-	for _, c := range o.Inputs.NamedContexts {
-		if name, ok := strings.CutPrefix(c.Path, targetContext); ok {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// targetContext is what stands before a target's name in a context.
-const targetContext = "target:"
-
-// linkedTargets are the targets that one platform of s is built from, named so
-// that platforms do not share them, and built for this platform alone.
-func (s *Spec) linkedTargets(p oci.Platform, label string) map[string]buildx.Options {
-	out := map[string]buildx.Options{}
-	for name, o := range s.linked {
-		own := *s
-		own.Options, own.overrides = o, nil
-		t := platformOptions(&own, p)
-		t.CacheTo = nil
-		t.Exports = []client.ExportEntry{{Type: "cacheonly"}}
-		out[linkedName(name, p, label)] = s.relinked(t, p, label)
-	}
-	return out
-}
-
-// relinked makes contexts name the targets of this platform and pass.
-func (s *Spec) relinked(o buildx.Options, p oci.Platform, label string) buildx.Options {
-	if len(s.linked) == 0 {
-		return o
-	}
-	o.Inputs.NamedContexts = maps.Clone(o.Inputs.NamedContexts)
-	for k, c := range o.Inputs.NamedContexts {
-		if name, ok := strings.CutPrefix(c.Path, targetContext); ok {
-			c.Path = targetContext + linkedName(name, p, label)
-			o.Inputs.NamedContexts[k] = c
-		}
-	}
-	return o
-}
-
-func linkedName(name string, p oci.Platform, label string) string {
-	return targetName(p, label) + " " + name
 }

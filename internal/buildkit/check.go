@@ -26,7 +26,7 @@ type checker struct {
 // evaluate is called by buildx with the result of one target.
 func (c checker) evaluate(ctx context.Context, name string, _ gateway.Client, res *gateway.Result, o buildx.Options) error {
 	if len(o.Platforms) != 1 || name != targetName(o.Platforms[0], "") {
-		return nil
+		return evaluateAll(ctx, res)
 	}
 	ref, err := res.SingleRef()
 	if err != nil || ref == nil {
@@ -48,6 +48,17 @@ func (c checker) evaluate(ctx context.Context, name string, _ gateway.Client, re
 	}
 	c.port.nodes.options.Report.Warn(oci.FormatPlatform(o.Platforms[0]), fmt.Sprintf("the binaries were not looked at: %v", err))
 	return nil
+}
+
+// evaluateAll builds the context of another target before that one is: now its own
+// secrets are at hand.
+func evaluateAll(ctx context.Context, res *gateway.Result) error {
+	return res.EachRef(func(ref gateway.Reference) error {
+		if ref == nil {
+			return nil
+		}
+		return ref.Evaluate(ctx)
+	})
 }
 
 func mismatch(err error) bool {

@@ -30,7 +30,7 @@ const (
 // Published is what was published, for the metadata file.
 type Published struct {
 	// Index is what the tags point to, with Spec.IndexDescriptorAnnotations if
-	// there are any. Its digest is the file's containerimage.digest, and the id
+	// there are any; empty if files were written only. Its digest is the file's containerimage.digest, and the id
 	// of [WriteIIDFile] and -q.
 	Index oci.Descriptor
 	// Names as the user gave them.
@@ -94,6 +94,10 @@ func Metadata(p Published) map[string]any {
 		mergeResponse(flat, one, p.Platforms)
 	}
 	out := decodeResponse(flat)
+	addWarnings(out, p.Warnings)
+	if p.Index.Digest == "" {
+		return out
+	}
 	out[exptypes.ExporterImageDigestKey] = p.Index.Digest.String()
 	out[exptypes.ExporterImageDescriptorKey] = p.Index
 	if len(p.Names) > 0 {
@@ -109,7 +113,6 @@ func Metadata(p Published) map[string]any {
 		}
 	}
 	out[keyPlatforms] = entries
-	addWarnings(out, p.Warnings)
 	return out
 }
 
@@ -167,6 +170,9 @@ func structured(key, value string) (json.RawMessage, bool) {
 	isList := json.Unmarshal(text, &list) == nil && len(list) > 0
 	return text, isObject || isList
 }
+
+// AddWarnings adds the warnings of a build to metadata, if spec asks for them.
+func AddWarnings(dt map[string]any, spec *Spec, p *Progress) { addWarnings(dt, spec.warnings(p)) }
 
 func addWarnings(dt map[string]any, warnings []client.VertexWarning) {
 	if len(warnings) > 0 {

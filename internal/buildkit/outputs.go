@@ -243,15 +243,16 @@ func load(ctx context.Context, api mobyclient.APIClient, f *os.File) error {
 
 // WriteFiles writes the outputs that hold files: of several platforms each has
 // a folder of its own, linux_arm64, unless platform-split=false joins them. An
-// archive appears when all its parts are there.
-func (n *Nodes) WriteFiles(ctx context.Context, spec *Spec, w progress.Writer, o build.Options) error {
+// archive appears when all its parts are there. Of the images returned, who built
+// them and what BuildKit answered is known.
+func (n *Nodes) WriteFiles(ctx context.Context, spec *Spec, w progress.Writer, o build.Options) ([]build.Image, error) {
 	entries := spec.files()
 	if len(entries) == 0 {
-		return nil
+		return nil, nil
 	}
 	tars, err := n.newTars(entries)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	nodes := n.Build(spec, BuildOptions{Progress: w})
 	for _, node := range nodes {
@@ -259,10 +260,11 @@ func (n *Nodes) WriteFiles(ctx context.Context, spec *Spec, w progress.Writer, o
 			p.files = tars
 		}
 	}
-	if _, err := build.Run(ctx, nodes, o); err != nil {
-		return err
+	images, err := build.Run(ctx, nodes, o)
+	if err != nil {
+		return nil, err
 	}
-	return tars.join(spec)
+	return images, tars.join(spec)
 }
 
 // write builds the files of each platform.

@@ -31,13 +31,10 @@ func exportBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Comman
 	if err != nil {
 		return err
 	}
-	if built.Index.Digest == "" {
-		return nil // files have no digest
-	}
 	if err := writeResults(spec, spec.Tags, built, p); err != nil {
 		return err
 	}
-	if spec.StdoutTaken {
+	if spec.StdoutTaken || built.Index.Digest == "" { // files have no digest
 		return nil
 	}
 	out := outputFlags{json: o.json, quiet: spec.Quiet}
@@ -67,8 +64,9 @@ func exportOutputs(ctx context.Context, o buildOptions, spec *buildkit.Spec, nod
 	if err != nil {
 		return manifold.Built{}, err
 	}
-	if err := nodes.WriteFiles(ctx, spec, p.Writer(), opts.Run(p.Sink())); err != nil || !spec.HasLayouts() {
-		return manifold.Built{}, err
+	images, err := nodes.WriteFiles(ctx, spec, p.Writer(), opts.Run(p.Sink()))
+	if err != nil || !spec.HasLayouts() {
+		return manifold.Built{Images: images}, err
 	}
 	layouts, err := nodes.OpenLayouts(ctx, spec)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/manifold-oci/manifold/internal/buildkit"
 	"github.com/spf13/cobra"
 )
 
@@ -90,11 +91,18 @@ func Run(ctx context.Context, h Host, args []string) int {
 	if err == nil {
 		return ExitDone
 	}
-	var exit *exitError
-	if !errors.As(err, &exit) || !exit.silent {
+	if !saidAlready(err) {
 		printError(h.Err, err)
 	}
 	return exitCode(ctx, err)
+}
+
+// saidAlready reports an exit code alone: a check that found something has
+// printed it.
+func saidAlready(err error) bool {
+	var exit *exitError
+	var answer *buildkit.ExitError
+	return errors.As(err, &exit) && exit.silent || errors.As(err, &answer) && answer.Err == nil
 }
 
 func exitCode(ctx context.Context, err error) int {

@@ -32,7 +32,7 @@ func codeOf(err error) int {
 	case is[*apply.RaceError](err), is[*apply.WorldError](err), is[*plan.PreconditionError](err), registry.Immutable(err),
 		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err):
 		return ExitPrecondition
-	case is[*buildkit.UsageError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
+	case is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
 		return ExitUsage
 	}
 	return ExitFailed
@@ -55,6 +55,8 @@ func hintFor(err error) string {
 		return "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"
 	case is[*binarycheck.MismatchError](err):
 		return "is a stage pinned to another platform, or a file copied from the wrong place? --no-binary-check publishes it as it is"
+	case is[*buildkit.SharedTagError](err):
+		return "give the platforms to one target, which makes one index of them, or publish each under its own tag and join them with: manifold create"
 	case is[*buildkit.DriverError](err):
 		return "create a builder that pushes by itself: docker buildx create --driver docker-container --use"
 	case is[*apply.RaceError](err):
