@@ -42,6 +42,8 @@ func engine(k *kit, args []string) {
 	}
 	cmd.Args = append(cmd.Args, "--host", host, "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
 		"--iptables=false", "--ip6tables=false", "--bridge=none")
+	// An engine goes with a test binary that is killed, and takes its containerd along.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	stderr, err := cmd.StderrPipe()
 	k.ts.Check(err)
 	k.ts.Check(cmd.Start())
