@@ -25,11 +25,6 @@ export PATH := $(CURDIR)/bin:$(PATH)
 
 FUZZTIME ?= 10s
 
-# Stories that need programs which take minutes to build.
-engines: build buildkitd tools ## today's Docker Engine, and the stories that need it
-	scripts/engines.sh
-	go test ./internal/cli -run 'TestScripts/.*today' -v
-
 # Two hosts with sshd and a Docker Engine each, in namespaces; as root. Part of
 # "make test", too.
 report-a: build buildkitd tools ## report A on its own topology: two hosts, ssh, engines
@@ -51,13 +46,16 @@ tools: ## bin/crane, bin/buildx and bin/buildctl, which tests read and compare w
 	CGO_ENABLED=0 go build -trimpath -o bin/crane github.com/google/go-containerregistry/cmd/crane
 	CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
 
+engines: ## bin/engines, today's Docker Engine, which stories build and push with
+	scripts/engines.sh
+
 demo: build buildkitd ## build and publish examples/hello on two local nodes
 	scripts/demo.sh
 
 deps: ## the Debian packages that tests need, if any is missing
 	scripts/deps.sh
 
-test: deps build buildkitd tools ## vet, staticcheck and every test, as CI does
+test: deps build buildkitd tools engines ## vet, staticcheck and every test, as CI does
 	go vet ./...
 	$(STATICCHECK) ./...
 	go test -race $(LIGHT)
