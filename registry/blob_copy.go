@@ -192,17 +192,40 @@ func (u *upload) there(ctx context.Context) bool {
 }
 
 // cancel ends an abandoned session, also when the caller has gone. It is
-// best effort: registries purge old sessions.
+// best effort: registries purge old sessions. One that has kept a part of a
+// broken body is further on than its Location says, and Distribution 3 refuses
+// to end it there (416): it is asked where it is, once.
 func (u *upload) cancel(ctx context.Context) {
 	if u.at == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer stop()
+	if u.end(ctx) == http.StatusRequestedRangeNotSatisfiable && u.locate(ctx) {
+		_ = u.end(ctx)
+	}
+	u.at = nil
+}
+
+// end asks for the end of the session, and returns what was answered, or 0.
+func (u *upload) end(ctx context.Context) int {
 	c := u.call
 	c.method, c.at, c.once = http.MethodDelete, u.at, true
-	u.at = nil
-	if resp, err := u.repo.send(ctx, c); err == nil {
-		drop(resp)
+	resp, err := u.repo.send(ctx, c)
+	if err != nil {
+		return 0
 	}
+	drop(resp)
+	return resp.StatusCode
+}
+
+// locate takes the session's URL of now.
+func (u *upload) locate(ctx context.Context) bool {
+	c := u.call
+	c.method, c.at = http.MethodGet, u.at
+	resp, err := u.repo.send(ctx, c)
+	if err != nil {
+		return false
+	}
+	return resp.StatusCode/100 == 2 && u.follow(resp) == nil
 }

@@ -212,41 +212,6 @@ func TestRegistryThatWantsPatchIsRememberedPerHost(t *testing.T) {
 	}
 }
 
-func TestFaultOfTheSourceIsToldApartAndCancelsTheSession(t *testing.T) {
-	r := registrytest.Distribution(t)
-	b := big(t, 1<<20)
-	broken := errors.New("disk on fire")
-	_, err := repo(t, r.Host, "d/x", registry.Options{}).CopyBlob(t.Context(), b.Descriptor, nil, func(context.Context) (io.ReadCloser, error) {
-		return io.NopCloser(io.MultiReader(bytes.NewReader(b.Bytes[:1000]), failing{broken})), nil
-	})
-	if !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	if n := r.Cancelled(); n != 1 || r.Count(registrytest.Filter{Method: "DELETE"}) != 1 {
-		t.Errorf("session cancelled %d times\n%s", n, r.Transcript())
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-func TestCancelledUploadCancelsItsSession(t *testing.T) {
-	r := registrytest.Distribution(t)
-	b := image(t).Blobs[1]
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := repo(t, r.Host, "d/x", registry.Options{}).CopyBlob(ctx, b.Descriptor, nil, func(context.Context) (io.ReadCloser, error) {
-		cancel()
-		return nil, ctx.Err()
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	if n := r.Cancelled(); n != 1 {
-		t.Errorf("session cancelled %d times\n%s", n, r.Transcript())
-	}
-}
-
 func TestCopyWithinAHostDoesNotStarveItself(t *testing.T) {
 	r := registrytest.Distribution(t)
 	img := registrytest.Image(t, "linux/amd64", registrytest.ImageOptions{Layers: 8})

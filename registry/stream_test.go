@@ -3,7 +3,6 @@ package registry_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"testing"
 
 	"github.com/manifold-oci/manifold/internal/registrytest"
@@ -60,18 +59,4 @@ func TestLostAnswerToAStreamIsSettledByHead(t *testing.T) {
 	_, send, err := repo(t, r.Host, "d/x", registry.Options{}).BeginBlob(t.Context(), b.Descriptor, nil)
 	noError(t, err)
 	noError(t, send(t.Context(), bytes.NewReader(b.Bytes)))
-}
-
-func TestStreamThatEndsInAnErrorCancelsItsSession(t *testing.T) {
-	r := registrytest.Distribution(t)
-	b := big(t, 1<<20)
-	gone := errors.New("the node is gone")
-	_, send, err := repo(t, r.Host, "d/x", registry.Options{}).BeginBlob(t.Context(), b.Descriptor, nil)
-	noError(t, err)
-	if err := send(t.Context(), io.MultiReader(bytes.NewReader(b.Bytes[:1000]), failing{gone})); !errors.Is(err, gone) {
-		t.Errorf("got %v", err)
-	}
-	if n := r.Cancelled(); n != 1 {
-		t.Errorf("session cancelled %d times\n%s", n, r.Transcript())
-	}
 }

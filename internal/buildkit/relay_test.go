@@ -96,8 +96,8 @@ func TestRelayedBlobThatIsGivenUpLeavesNoSession(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.Cancelled(); n != 1 {
-		t.Errorf("session cancelled %d times\n%s", n, r.Transcript())
+	if left := r.Uploads("d/app"); len(left) > 0 || r.Count(registrytest.Filter{Method: "DELETE", Path: "/uploads/"}) == 0 {
+		t.Errorf("sessions left: %v\n%s", left, r.Transcript())
 	}
 	if err := send(t, s, "layer-x", d, b); err != nil || !r.HasBlob("d/app", d.Digest) {
 		t.Errorf("not sent a second time: %v", err)

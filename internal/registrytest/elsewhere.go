@@ -17,7 +17,7 @@ type Other struct {
 func Elsewhere(t testing.TB, r *Registry) *Other {
 	t.Helper()
 	o := &Other{log: &journal{}}
-	s := newServer(t, o.log.wrap(&forwarder{backend: r.backend, transport: http.DefaultTransport}), false)
+	s := newServer(t, o.log.wrap(newForwarder(r.backend, http.DefaultTransport)), false)
 	o.Host = s.Listener.Addr().String()
 	return o
 }

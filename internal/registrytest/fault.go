@@ -88,6 +88,29 @@ func (r *Rule) Hits() int {
 // the request.
 func (r *Rule) Reached() <-chan struct{} { return r.reached }
 
+// Arrived changes nothing of the first request that matches. It closes the
+// channel when bytes of its body have gone on to the registry.
+func (r *Registry) Arrived(method, path string) <-chan struct{} {
+	c := make(chan struct{})
+	r.Fault(Fault{Method: method, Path: path, Edit: func(q *http.Request) {
+		q.Body = &arriving{ReadCloser: q.Body, arrived: sync.OnceFunc(func() { close(c) })}
+	}})
+	return c
+}
+
+type arriving struct {
+	io.ReadCloser
+	arrived func()
+}
+
+func (b *arriving) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.arrived()
+	}
+	return n, err
+}
+
 func (r *Rule) times() int {
 	if r.fault.Times == 0 {
 		return 1

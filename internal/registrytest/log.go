@@ -208,12 +208,3 @@ func (w *loggedWriter) Write(p []byte) (int, error) {
 func (w *loggedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
-
-// Cancelled counts upload sessions that a client has cancelled. Distribution
-// answers 204, or 416 where some of a broken body has got as far as its storage:
-// then the session is newer than the Location that the client was given, and
-// there is no way to cancel it.
-func (r *Registry) Cancelled() int {
-	return r.Count(Filter{Method: "DELETE", Path: "/blobs/uploads/", Status: 204}) +
-		r.Count(Filter{Method: "DELETE", Path: "/blobs/uploads/", Status: 416})
-}

@@ -34,6 +34,7 @@ type Registry struct {
 	faults  *faults
 	quirks  *quirks
 	tokens  *tokenServer
+	forward *forwarder
 
 	mu   sync.Mutex
 	seen map[string]map[digest.Digest]bool // manifests put, by repository
@@ -94,7 +95,8 @@ func newRegistry(t testing.TB, kind, backend string, f Features, opts []Option) 
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.client = &http.Client{Transport: transport}
-	r.listen(c, r.chain(c, &forwarder{backend: backend, transport: transport}))
+	r.forward = newForwarder(backend, transport)
+	r.listen(c, r.chain(c, r.forward))
 	t.Cleanup(func() {
 		r.early.check()
 		r.faults.check()
@@ -163,6 +165,11 @@ func (r *Registry) noteManifest(repo string, d digest.Digest) {
 	}
 	r.seen[repo][d] = true
 }
+
+// Settle waits until the registry is through with everything that it has been
+// asked, by clients that have gone away too. It must not be called from within a
+// request.
+func (r *Registry) Settle() { r.forward.settle() }
 
 // URL is the registry's address with its scheme.
 func (r *Registry) URL() string { return r.front.URL }

@@ -151,3 +151,26 @@ func (r *Registry) seenManifests(repo string) []digest.Digest {
 	}
 	return out
 }
+
+// Uploads lists the upload sessions of a repository that are open. Only a
+// registry on disk can be asked.
+func (r *Registry) Uploads(repo string) []string {
+	r.t.Helper()
+	if r.Dir == "" {
+		r.t.Fatalf("%s: keeps no directory to look into", r.Kind)
+	}
+	r.Settle()
+	dir := filepath.Join(r.Dir, "docker/registry/v2/repositories", repo, "_uploads")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		// Distribution leaves hash states of a session that it has cancelled.
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), "startedat")); err == nil {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
