@@ -118,7 +118,7 @@ func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, o apply.Options, s
 	if err == nil {
 		err = m.commit()
 	}
-	m.closeJournal(j, err)
+	err = m.closeJournal(ctx, j, err)
 	return receipt(p, result, m.reg.Stats(), started).failed(err), err
 }
 

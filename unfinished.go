@@ -166,20 +166,34 @@ func (m *Manifold) takeUp(ctx context.Context, p plan.Plan, j *record, o apply.O
 	return p
 }
 
+// UnfinishedError reports a publish that was cut off, by its context or by the
+// network, and that another run can finish.
+type UnfinishedError struct {
+	// Path is the file that remembers it.
+	Path string
+	Err  error
+}
+
+func (e *UnfinishedError) Error() string { return e.Err.Error() }
+
+func (e *UnfinishedError) Unwrap() error { return e.Err }
+
 // closeJournal forgets a run that is done, or that would fail again the same
-// way.
-func (m *Manifold) closeJournal(j *record, failure error) {
+// way. A failure of one that is remembered becomes an [*UnfinishedError].
+func (m *Manifold) closeJournal(ctx context.Context, j *record, failure error) error {
 	if j == nil {
-		return
+		return failure
 	}
 	if err := j.Err(); err != nil {
 		m.o.Report.Warn("", fmt.Sprintf("the journal is not whole: %v", err))
 	}
 	end := j.Remove
-	if failure != nil && !apply.Final(failure) {
+	if failure != nil && (ctx.Err() != nil || !apply.Final(failure)) {
 		end = j.Close
+		failure = &UnfinishedError{Path: j.Path(), Err: failure}
 	}
 	if err := end(); err != nil {
 		m.o.Report.Warn("", fmt.Sprintf("the journal stays: %v", err))
 	}
+	return failure
 }

@@ -4,10 +4,13 @@
 // Content goes to every target first, in the order that the plan's
 // dependencies allow, as parallel as the per-host limits allow. Nothing names a
 // tag before all of it has been read back. Tags then move one after another,
-// each by exactly one PUT; when one is refused or the run is interrupted, those
-// already moved are put back to what they named. At the end the tags and the
-// children are read once more, and children that a tag move made vanish (zot
-// does that) are put back.
+// each by exactly one PUT; when one is refused, those already moved are put back
+// to what they named. At the end the tags and the children are read once more,
+// and children that a tag move made vanish (zot does that) are put back.
+//
+// A run that is interrupted, by the end of its context, writes no tag any more,
+// neither forward nor back. Each tag then names the old or the new content, both
+// whole, and running the plan again finishes it.
 //
 // apply makes no decisions about what to write and never changes a byte. It
 // refuses a plan that does not validate.
@@ -106,7 +109,7 @@ const (
 	Stuck    Fate = "stuck"    // was moved and could not be put back
 	Lost     Fate = "lost"     // another writer has moved it since
 	Untried  Fate = "untried"  // the run ended before its turn
-	Unknown  Fate = "unknown"  // the answer was lost and the tag could not be read
+	Unknown  Fate = "unknown"  // the answer was lost, and the tag does not tell
 )
 
 // TagResult is the fate of one tag.
@@ -115,7 +118,8 @@ type TagResult struct {
 	Digest    digest.Digest // what the run wanted it to name
 	Previous  digest.Digest // what it named before, empty for nothing
 	Fate      Fate
-	// Found is what the tag names instead, when Fate is Lost.
+	// Found is what the tag names instead, when Fate is Lost, or what it was last
+	// seen to name, when Fate is Unknown.
 	Found digest.Digest
 }
 
@@ -207,13 +211,22 @@ func Run(ctx context.Context, p plan.Plan, o Options) (Result, error) {
 	}
 	r := newRun(p, o)
 	err := r.schedule(ctx)
-	if err != nil && r.halfway() {
-		r.restore(context.WithoutCancel(ctx))
-	}
 	if err != nil {
-		r.cleanUp(ctx, err)
+		r.undo(ctx, err)
 	}
 	return r.finish(), err
+}
+
+// undo ends a run that has failed: as if it had never begun if it was refused,
+// as it stands if it was interrupted.
+func (r *run) undo(ctx context.Context, failure error) {
+	if ctx.Err() == nil && r.halfway() {
+		r.restore(ctx)
+	}
+	r.cleanUp(ctx, failure)
+	if ctx.Err() != nil {
+		r.ask(ctx)
+	}
 }
 
 func newRun(p plan.Plan, o Options) *run {

@@ -384,23 +384,3 @@ func TestVanishedChildIsPutBack(t *testing.T) {
 		t.Error("child is gone")
 	}
 }
-
-// TestInterruptMovesNoTag: after a signal no tag is put, and one that has moved
-// goes back.
-func TestInterruptMovesNoTag(t *testing.T) {
-	f := newFake()
-	p, _, root := aPlan(oci.Blob{})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	interrupted := errors.New("interrupted")
-	f.onTag = func(*fake, string) { cancel(interrupted) }
-	res, err := Run(ctx, p, f.options())
-	if !errors.Is(err, interrupted) {
-		t.Fatalf("err %v", err)
-	}
-	if diff := cmp.Diff([]string{"TAG one.test/a:1 " + short(root.Digest)}, f.requests("TAG")); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"one.test/a:1 restored", "two.test/a:1 untried"}, fates(res)); diff != "" {
-		t.Error(diff)
-	}
-}

@@ -33,30 +33,30 @@ const cleanTime = 30 * time.Second
 // knows not to have been there before; and only what no tag of the repository
 // leads to.
 func (r *run) cleanUp(ctx context.Context, failure error) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	bounded, stop := context.WithTimeout(ctx, cleanTime)
 	defer stop()
 	for _, repo := range repositories(r.result.Written) {
 		mine := slices.DeleteFunc(slices.Clone(r.result.Written), func(w Written) bool { return w.Repository != repo })
 		slices.Reverse(mine) // parents before what they point at
 		var used map[digest.Digest]bool
-		reason := keep(failure)
+		reason := keep(ctx, failure)
 		if reason == "" {
-			used, reason = r.used(ctx, mine[0])
+			used, reason = r.used(bounded, mine[0])
 		}
 		for _, w := range mine {
-			r.clean(ctx, w, used, reason)
+			r.clean(bounded, w, used, reason)
 		}
 	}
 }
 
 // keep is why nothing is removed after a failure, empty when it is to be.
-func keep(failure error) string {
+func keep(ctx context.Context, failure error) string {
 	var race *RaceError
 	switch {
+	case ctx.Err() != nil, !Final(failure):
+		return "the run can be taken up again"
 	case errors.As(failure, &race):
 		return "another writer has the tag, this can be tagged again"
-	case !Final(failure):
-		return "the run can be taken up again"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"time"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
@@ -18,18 +19,26 @@ func (r *run) halfway() bool {
 }
 
 // restore puts moved tags back to what they named, unless another writer has
-// moved them since. It runs also when the run was interrupted.
+// moved them since. It ends with ctx: an interrupted run writes no tag, and a
+// tag whose turn did not come stays moved.
 func (r *run) restore(ctx context.Context) {
+	r.each(func(t *TagResult) {
+		if t.Fate == Moved || t.Fate == Unknown {
+			t.Fate = r.restoreTag(ctx, *t)
+		}
+	})
+}
+
+// each changes the results of the tags one after another; they can be read
+// meanwhile.
+func (r *run) each(change func(*TagResult)) {
 	for i := range r.tags {
 		r.mu.Lock()
 		t := r.tags[i]
 		r.mu.Unlock()
-		if t.Fate != Moved && t.Fate != Unknown {
-			continue
-		}
-		fate := r.restoreTag(ctx, t)
+		change(&t)
 		r.mu.Lock()
-		r.tags[i].Fate = fate
+		r.tags[i] = t
 		r.mu.Unlock()
 	}
 }
@@ -38,12 +47,17 @@ func (r *run) restoreTag(ctx context.Context, t TagResult) Fate {
 	repo := r.o.Repository(t.Reference.Repo())
 	e := report.Event{Kind: report.Restore, State: report.Done, Target: t.Reference.String(), Digest: t.Previous, Previous: t.Digest}
 	switch now, err := repo.Manifest(ctx, t.Reference.Tag); {
+	case ctx.Err() != nil:
+		return t.Fate
 	case err == nil && now.Digest == t.Previous, err != nil && t.Previous == "" && r.o.Absent(err):
 		return Refused
 	case err == nil && now.Digest != t.Digest:
 		return Lost
 	}
-	if err := r.writeBack(ctx, repo, t.Reference, t.Previous); err != nil {
+	switch err := r.writeBack(ctx, repo, t.Reference, t.Previous); {
+	case err != nil && ctx.Err() != nil:
+		return Unknown
+	case err != nil:
 		_ = r.failed(e, err)
 		return Stuck
 	}
@@ -62,4 +76,27 @@ func (r *run) writeBack(ctx context.Context, w Writer, name ref.Reference, previ
 		return &oci.MismatchError{What: "previous content", Want: previous.String(), Got: "not in the plan"}
 	}
 	return w.PutTag(ctx, name.Tag, b)
+}
+
+// askTime bounds the reading of tags after an interruption.
+const askTime = 5 * time.Second
+
+// ask reads the tags whose PUT was cut off. One that names what was there before
+// stays unknown: the registry may still be at it.
+func (r *run) ask(ctx context.Context) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+	defer stop()
+	r.each(func(t *TagResult) {
+		if t.Fate != Unknown {
+			return
+		}
+		now, err := r.o.Repository(t.Reference.Repo()).Manifest(ctx, t.Reference.Tag)
+		switch {
+		case err != nil:
+		case now.Digest == t.Digest:
+			t.Fate = Moved
+		default:
+			t.Found = now.Digest
+		}
+	})
 }

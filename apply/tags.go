@@ -21,6 +21,9 @@ func (r *run) moveTag(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return r.failed(e, err)
 	}
+	if err := context.Cause(ctx); err != nil {
+		return r.failed(e, err)
+	}
 	if !right {
 		r.o.Journal.Begin(s.ID)
 		defer r.settle(s, time.Now())

@@ -2,16 +2,12 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,10 +18,10 @@ import (
 )
 
 // crash is one publish of a new index over an old one, under two tags, in a
-// repository of its own.
+// repository of its own: both at one registry, or one at each of two.
 type crash struct {
 	t        *testing.T
-	target   *registrytest.Registry
+	targets  []*registrytest.Registry
 	repo     string
 	old, new registrytest.Content
 	args     []string
@@ -40,7 +36,7 @@ type crash struct {
 func TestKilledAtEveryRequest(t *testing.T) {
 	source, target := registrytest.Distribution(t), registrytest.Distribution(t)
 	old, whole := crashContents(t, source)
-	c := newCrash(t, source, target, "first", old)
+	c := newCrash(t, source, "first", old, target)
 	before := len(target.Log())
 	c.must(c.args...)
 	n := len(target.Log()) - before
@@ -60,86 +56,11 @@ func TestKilledAtEveryRequest(t *testing.T) {
 				return registrytest.Fault{Skip: i, Rewrite: func(*registrytest.Answer) { kill() }}
 			},
 		} {
-			c := newCrash(t, source, target, fmt.Sprintf("%s-%d", mode, i), old)
+			c := newCrash(t, source, fmt.Sprintf("%s-%d", mode, i), old, target)
 			c.new = whole
 			watched.Store(c)
 			c.killedAt(fault)
 			c.takenUp(mode == "after")
-		}
-	}
-}
-
-// TestInterruptedAtEveryRequest sends the process the signal of Ctrl-C while each
-// request is under way, before and after the registry has carried it out. It
-// ends with 130 and tells what became of the tags, moves no tag any more except
-// back, and cancels what it was uploading; then it is taken up.
-func TestInterruptedAtEveryRequest(t *testing.T) {
-	source, target := registrytest.Distribution(t), registrytest.Distribution(t)
-	old, whole := crashContents(t, source)
-	c := newCrash(t, source, target, "first", old)
-	before := len(target.Log())
-	c.must(c.args...)
-	n := len(target.Log()) - before
-	c.learn(&whole)
-	for i := range n {
-		for _, carriedOut := range []bool{false, true} {
-			c := newCrash(t, source, target, fmt.Sprintf("interrupted-%d-%t", i, carriedOut), old)
-			c.new = whole
-			c.interruptedAt(i, carriedOut)
-			c.takenUp(true)
-		}
-	}
-}
-
-// interruptedAt runs the publish and sends the signal at its request i, which is
-// never answered.
-func (c *crash) interruptedAt(i int, carriedOut bool) {
-	c.t.Helper()
-	cmd, out := c.command(c.args...)
-	var asked context.Context
-	signal := func() { _ = cmd.Process.Signal(os.Interrupt) }
-	f := registrytest.Fault{Skip: i, Cut: registrytest.CutBefore, Edit: func(r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a server sees that a client has gone only then
-		signal()
-		<-r.Context().Done()
-	}}
-	if carriedOut {
-		f = registrytest.Fault{Skip: i, Edit: func(r *http.Request) { asked = r.Context() }, Rewrite: func(*registrytest.Answer) {
-			signal()
-			<-asked.Done()
-		}}
-	}
-	c.target.Fault(f)
-	from := len(c.target.Log())
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 130 {
-		c.t.Errorf("%s: ended with %v, want 130\n%s", c.repo, err, out)
-	}
-	c.check("after the signal")
-	names := map[digest.Digest]bool{}
-	for _, d := range c.target.Tags(c.repo) {
-		names[d] = true
-	}
-	if len(names) != 1 {
-		c.t.Errorf("%s: the two tags name different indexes", c.repo)
-	}
-	c.cancelled(c.target.Log()[from:])
-	if said := out.String(); !strings.Contains(said, "interrupt") || i > 4 && !strings.Contains(said, c.target.Reference(c.repo, "1")) {
-		c.t.Errorf("%s: does not say what was done:\n%s", c.repo, said)
-	}
-}
-
-// cancelled fails when the upload that was under way has not been ended.
-func (c *crash) cancelled(log []registrytest.Request) {
-	c.t.Helper()
-	for _, q := range log {
-		if q.Method != "PUT" || q.Status != 0 || !strings.Contains(q.Path, "/uploads/") {
-			continue
-		}
-		ended := slices.ContainsFunc(log, func(d registrytest.Request) bool { return d.Method == "DELETE" && d.Path == q.Path })
-		if !ended {
-			c.t.Errorf("%s: the upload that was under way has not been cancelled\n%s", c.repo, c.target.Transcript())
 		}
 	}
 }
@@ -159,22 +80,50 @@ func crashContents(t *testing.T, source *registrytest.Registry) (old, whole regi
 func (c *crash) learn(whole *registrytest.Content) {
 	c.t.Helper()
 	var ok bool
-	if whole.Root, ok = c.target.Manifest(c.repo, "1"); !ok || len(c.target.Log()) < 20 {
-		c.t.Fatalf("not the publish that was meant:\n%s", c.target.Transcript())
+	if whole.Root, ok = c.targets[0].Manifest(c.repo, "1"); !ok || len(c.log()) < 20 {
+		c.t.Fatalf("not the publish that was meant:\n%s", c.transcript())
 	}
 }
 
-func newCrash(t *testing.T, source, target *registrytest.Registry, repo string, old registrytest.Content) *crash {
+// newCrash publishes under the tags 1 and 2, at the targets in turn.
+func newCrash(t *testing.T, source *registrytest.Registry, repo string, old registrytest.Content, targets ...*registrytest.Registry) *crash {
 	t.Helper()
 	home := t.TempDir()
-	target.Push(repo, "1", old)
-	target.Push(repo, "2", old)
-	return &crash{
-		t: t, target: target, repo: repo, old: old, state: filepath.Join(home, "state"),
-		args: []string{"create", "--progress", "none", "-t", target.Reference(repo, "1"), "-t", target.Reference(repo, "2"),
-			source.Reference("src", "amd"), source.Reference("src", "arm")},
-		env: append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, "state"), "DOCKER_CONFIG="+home),
+	args := []string{"create", "--progress", "none"}
+	for i, tag := range []string{"1", "2"} {
+		target := targets[i%len(targets)]
+		target.Push(repo, tag, old)
+		args = append(args, "-t", target.Reference(repo, tag))
 	}
+	return &crash{
+		t: t, targets: targets, repo: repo, old: old, state: filepath.Join(home, "state"),
+		args: append(args, source.Reference("src", "amd"), source.Reference("src", "arm")),
+		env:  append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, "state"), "DOCKER_CONFIG="+home),
+	}
+}
+
+// log is what all targets have been asked, one after the other.
+func (c *crash) log() []registrytest.Request {
+	var out []registrytest.Request
+	for _, r := range c.targets {
+		out = append(out, r.Log()...)
+	}
+	return out
+}
+
+// settle waits until what a process that is gone has asked for is done.
+func (c *crash) settle() {
+	for _, r := range c.targets {
+		r.Settle()
+	}
+}
+
+func (c *crash) transcript() string {
+	var b strings.Builder
+	for _, r := range c.targets {
+		b.WriteString(r.Transcript() + "\n")
+	}
+	return b.String()
 }
 
 func (c *crash) command(args ...string) (*exec.Cmd, *bytes.Buffer) {
@@ -189,7 +138,7 @@ func (c *crash) must(args ...string) {
 	c.t.Helper()
 	cmd, out := c.command(args...)
 	if err := cmd.Run(); err != nil {
-		c.t.Fatalf("%s: manifold %s: %v\n%s\n%s", c.repo, strings.Join(args, " "), err, out, c.target.Transcript())
+		c.t.Fatalf("%s: manifold %s: %v\n%s\n%s", c.repo, strings.Join(args, " "), err, out, c.transcript())
 	}
 }
 
@@ -198,7 +147,7 @@ func (c *crash) killedAt(fault func(kill func()) registrytest.Fault) {
 	c.t.Helper()
 	cmd, out := c.command(c.args...)
 	var once sync.Once
-	rule := c.target.Fault(fault(func() {
+	rule := c.targets[0].Fault(fault(func() {
 		once.Do(func() { _ = cmd.Process.Kill() })
 	}))
 	if err := cmd.Start(); err != nil {
@@ -207,6 +156,7 @@ func (c *crash) killedAt(fault func(kill func()) registrytest.Fault) {
 	if err := cmd.Wait(); err == nil {
 		c.t.Fatalf("%s: not killed (%d): %s", c.repo, rule.Hits(), out)
 	}
+	c.settle()
 	c.check("after the kill")
 }
 
@@ -217,28 +167,49 @@ func (c *crash) takenUp(resume bool) {
 	if left, _ := filepath.Glob(filepath.Join(c.state, "manifold", "journal", "*.journal")); resume && len(left) == 1 {
 		args = []string{"resume", "--progress", "none"}
 	}
-	there := map[string]bool{}
-	for _, b := range append(c.new.Manifests(), c.new.AllBlobs()...) {
-		_, isManifest := c.target.Manifest(c.repo, b.Digest.String())
-		there[b.Digest.String()] = isManifest || c.target.HasBlob(c.repo, b.Digest)
+	before := make([]map[string]bool, len(c.targets))
+	from := make([]int, len(c.targets))
+	for k, r := range c.targets {
+		before[k], from[k] = c.held(r), len(r.Log())
 	}
-	from := len(c.target.Log())
 	c.must(args...)
-	for _, q := range c.target.Log()[from:] {
-		if d := sentDigest(q); q.Method == "PUT" && there[d] {
-			c.t.Errorf("%s: sent again though it is there: %s", c.repo, q)
+	for k, r := range c.targets {
+		for _, q := range r.Log()[from[k]:] {
+			if d := sentDigest(q); q.Method == "PUT" && before[k][d] {
+				c.t.Errorf("%s: sent again though it is there: %s", c.repo, q)
+			}
 		}
+		c.finished(r)
 	}
 	c.check("in the end")
-	for tag, d := range c.target.Tags(c.repo) {
+	if left, _ := filepath.Glob(filepath.Join(c.state, "manifold", "journal", "*")); len(left) > 0 {
+		c.t.Errorf("%s: journals are left: %v", c.repo, left)
+	}
+}
+
+// held is the new content that a target has already.
+func (c *crash) held(r *registrytest.Registry) map[string]bool {
+	c.t.Helper()
+	there := map[string]bool{}
+	for _, b := range c.new.Manifests() {
+		_, there[b.Digest.String()] = r.Manifest(c.repo, b.Digest.String())
+	}
+	for _, b := range c.new.AllBlobs() {
+		there[b.Digest.String()] = r.HasBlob(c.repo, b.Digest)
+	}
+	return there
+}
+
+// finished fails unless a target has the new index, and nothing besides it and
+// the old one.
+func (c *crash) finished(r *registrytest.Registry) {
+	c.t.Helper()
+	for tag, d := range r.Tags(c.repo) {
 		if d != c.new.Digest() {
 			c.t.Errorf("%s:%s names %s in the end", c.repo, tag, d)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(c.state, "manifold", "journal", "*")); len(left) > 0 {
-		c.t.Errorf("%s: journals are left: %v", c.repo, left)
-	}
-	if got, want := len(c.target.Manifests(c.repo)), len(c.new.Manifests())+len(c.old.Manifests()); got != want {
+	if got, want := len(r.Manifests(c.repo)), len(c.new.Manifests())+len(c.old.Manifests()); got != want {
 		c.t.Errorf("%s: %d manifests in the end, want %d", c.repo, got, want)
 	}
 }
@@ -256,24 +227,33 @@ func sentDigest(q registrytest.Request) string {
 // check fails unless each tag names the old or the new index, whole.
 func (c *crash) check(when string) {
 	c.t.Helper()
-	for tag, d := range c.target.Tags(c.repo) {
-		content := c.old
-		switch d {
-		case c.old.Digest():
-		case c.new.Digest():
-			content = c.new
-		default:
-			c.t.Errorf("%s: %s:%s names %s, which is neither the old nor the new index", when, c.repo, tag, d)
+	for _, r := range c.targets {
+		for tag, d := range r.Tags(c.repo) {
+			c.whole(r, fmt.Sprintf("%s: %s", when, r.Reference(c.repo, tag)), d)
 		}
-		for _, b := range content.Manifests() {
-			if _, ok := c.target.Manifest(c.repo, b.Digest.String()); !ok {
-				c.t.Errorf("%s: %s:%s names an index that misses %s", when, c.repo, tag, b.Digest)
-			}
+	}
+}
+
+// whole fails unless a digest is that of the old or the new index, and a target
+// has all of it.
+func (c *crash) whole(r *registrytest.Registry, tag string, d digest.Digest) {
+	c.t.Helper()
+	content := c.old
+	switch d {
+	case c.old.Digest():
+	case c.new.Digest():
+		content = c.new
+	default:
+		c.t.Errorf("%s names %s, which is neither the old nor the new index", tag, d)
+	}
+	for _, b := range content.Manifests() {
+		if _, ok := r.Manifest(c.repo, b.Digest.String()); !ok {
+			c.t.Errorf("%s names an index that misses %s", tag, b.Digest)
 		}
-		for _, b := range content.AllBlobs() {
-			if !c.target.HasBlob(c.repo, b.Digest) {
-				c.t.Errorf("%s: %s:%s names an index that misses blob %s", when, c.repo, tag, b.Digest)
-			}
+	}
+	for _, b := range content.AllBlobs() {
+		if !r.HasBlob(c.repo, b.Digest) {
+			c.t.Errorf("%s names an index that misses blob %s", tag, b.Digest)
 		}
 	}
 }

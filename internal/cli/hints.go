@@ -58,7 +58,9 @@ func hintFor(err error) string {
 	case is[*buildkit.SharedTagError](err):
 		return "give the platforms to one target, which makes one index of them, or publish each under its own tag and join them with: manifold create"
 	case is[*buildkit.DriverError](err):
-		return "create a builder that pushes by itself: docker buildx create --driver docker-container --use"
+		return "turn on the engine's containerd image store, or create a builder: docker buildx create --driver docker-container --use"
+	case is[*buildkit.LoadError](err):
+		return "turn on the engine's containerd image store, or load one platform"
 	case is[*apply.RaceError](err):
 		return "another job publishes this tag; the index of this run is in the registry under its digest"
 	case is[*apply.WorldError](err):
@@ -69,12 +71,24 @@ func hintFor(err error) string {
 		return "--fallback-tags writes tags that list them, where a registry cannot"
 	case is[*manifold.ElsewhereError](err):
 		return "manifold copy brings an image to another place, under the tag that it is to have there"
+	}
+	if hint := registryHint(err); hint != "" {
+		return hint
+	}
+	return indexHint(err)
+}
+
+// registryHint is about what a registry has answered, or has not.
+func registryHint(err error) string {
+	switch {
 	case registry.TagsStay(err):
 		return "this registry cannot delete a tag alone, or deleting is switched off; nothing was deleted, since its digest has other tags to lose"
 	case registry.Immutable(err):
 		return "the tag may not be moved in this registry: publish under a new tag"
 	case registry.Denied(err):
 		return "log in with: docker login HOST"
+	case is[*manifold.UnfinishedError](err):
+		return "what was sent stays; the same command again finishes it, and so does: manifold resume"
 	}
-	return indexHint(err)
+	return ""
 }

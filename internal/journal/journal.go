@@ -100,6 +100,9 @@ func current(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
+// Path is the file of the record.
+func (j *Journal) Path() string { return j.path }
+
 // Restart begins the record anew with another head.
 func (j *Journal) Restart(head []byte) error {
 	j.mu.Lock()
