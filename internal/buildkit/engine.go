@@ -61,7 +61,7 @@ func (p *port) checkEngine() error {
 	}
 	for k, v := range p.spec.Attests {
 		if v != nil {
-			return fail(k + ": this engine makes no attestations; turn on its containerd image store, or build on a BuildKit node")
+			return fail(k + ": this engine makes no attestations")
 		}
 	}
 	for k, v := range p.spec.Image {
@@ -69,7 +69,7 @@ func (p *port) checkEngine() error {
 		case transferAttr(k):
 		case k == "oci-mediatypes" && !isTrue(v):
 		default:
-			return fail("output attribute " + k + ": this engine does not know it; turn on its containerd image store, or build on a BuildKit node")
+			return fail("output attribute " + k + ": this engine does not know it")
 		}
 	}
 	return nil

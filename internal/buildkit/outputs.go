@@ -97,8 +97,7 @@ func (o *LayoutOutput) Finish(ctx context.Context) error {
 
 // OpenLayouts opens the outputs that hold images. Close closes them.
 //
-// Errors: *DriverError for an engine that cannot take an image of several
-// platforms, [*layout.Error].
+// Errors: *LoadError, [*layout.Error].
 func (n *Nodes) OpenLayouts(ctx context.Context, spec *Spec) ([]*LayoutOutput, error) {
 	var out []*LayoutOutput
 	for _, e := range spec.layouts() {
@@ -220,8 +219,17 @@ func (n *Nodes) storingEngine(ctx context.Context, name string) (mobyclient.APIC
 			return api, nil
 		}
 	}
-	return nil, &DriverError{Node: info.Info.Name, Driver: "docker", Reason: "--load: this engine holds one platform of an image; " +
-		"turn on its containerd image store, or load one platform"}
+	return nil, &LoadError{Engine: info.Info.Name}
+}
+
+// LoadError reports an engine that cannot hold an image of several platforms.
+type LoadError struct {
+	// Engine is its name, most often that of its host.
+	Engine string
+}
+
+func (e *LoadError) Error() string {
+	return "engine " + e.Engine + ": --load: it holds one platform of an image"
 }
 
 // load gives an image to an engine and reads its answer to the end.
