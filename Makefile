@@ -12,6 +12,7 @@ PREFIX ?= /usr/local
 PLUGINS ?= $(PREFIX)/lib/docker/cli-plugins
 
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ACTIONLINT := go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Packages that link a build engine. They take minutes to compile a second time
@@ -55,17 +56,19 @@ demo: build buildkitd ## build and publish examples/hello on two local nodes
 deps: ## the Debian packages that tests need, if any is missing
 	scripts/deps.sh
 
-test: deps build buildkitd tools engines ## vet, staticcheck and every test, as CI does
+test: deps build buildkitd tools engines ## vet, staticcheck, actionlint and every test, as CI does
 	go vet ./...
 	$(STATICCHECK) ./...
+	$(ACTIONLINT) examples/ci/github.yml
 	go test -race $(LIGHT)
 	go test $(HEAVY)
 
 race: buildkitd tools ## every test with the race detector (slow)
 	go test -race ./...
 
-lint: ## golangci-lint with .golangci.yml
+lint: ## golangci-lint with .golangci.yml, actionlint over the example workflow
 	$(GOLANGCI) run ./...
+	$(ACTIONLINT) examples/ci/github.yml
 
 fuzz: ## every fuzz target for FUZZTIME each (10s)
 	scripts/fuzz.sh $(FUZZTIME)
