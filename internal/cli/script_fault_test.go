@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 var _ = scriptCommands(map[string]scriptCommand{
@@ -76,7 +77,8 @@ func hold(k *kit, args []string) {
 	matches := requestMatcher(args[2], args[3])
 	k.registry(args[1]).Use(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if matches(r) {
+			if matches(r) && h.enter() {
+				defer h.serving.Done()
 				h.wait(r)
 			}
 			next.ServeHTTP(w, r)
@@ -86,12 +88,22 @@ func hold(k *kit, args []string) {
 }
 
 // reached NAME: waits until a request is held.
-func reached(k *kit, args []string) { <-k.hold(args).reached }
+func reached(k *kit, args []string) { k.await("reached", args, k.hold(args).reached) }
 
 // abandoned NAME: waits until the client of a request that is held gives up.
-func abandoned(k *kit, args []string) { <-k.hold(args).abandoned }
+func abandoned(k *kit, args []string) { k.await("abandoned", args, k.hold(args).abandoned) }
 
-// release NAME: lets go of what is held and holds nothing more.
+// await fails a script rather than have it wait for ever.
+func (k *kit) await(what string, args []string, c <-chan struct{}) {
+	select {
+	case <-c:
+	case <-time.After(time.Minute):
+		k.fail("%s was not %s", args[0], what)
+	}
+}
+
+// release NAME: lets go of what is held and holds nothing more. What was held has
+// its answer then.
 func release(k *kit, args []string) { k.hold(args).release() }
 
 func (k *kit) hold(args []string) *held {
@@ -102,16 +114,25 @@ func (k *kit) hold(args []string) *held {
 }
 
 type held struct {
-	reached, abandoned, free    chan struct{}
-	reaching, abandoning, frees sync.Once
+	reached, abandoned, free chan struct{}
+	reaching, abandoning     sync.Once
+
+	mu      sync.Mutex
+	over    bool
+	serving sync.WaitGroup
+}
+
+// enter reports whether a request is held.
+func (h *held) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.serving.Add(1)
+	}
+	return !h.over
 }
 
 func (h *held) wait(r *http.Request) {
-	select {
-	case <-h.free:
-		return
-	default:
-	}
 	h.reaching.Do(func() { close(h.reached) })
 	select {
 	case <-h.free:
@@ -120,7 +141,15 @@ func (h *held) wait(r *http.Request) {
 	}
 }
 
-func (h *held) release() { h.frees.Do(func() { close(h.free) }) }
+func (h *held) release() {
+	h.mu.Lock()
+	if !h.over {
+		h.over = true
+		close(h.free)
+	}
+	h.mu.Unlock()
+	h.serving.Wait()
+}
 
 // lose REGISTRY nodes|all METHOD PATH-REGEXP: with the first request of theirs
 // that matches, those who build, or everybody, do not reach the registry any
