@@ -242,7 +242,7 @@ func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bo
 	var targets []target
 	for _, pl := range platforms {
 		s := p.store()
-		s.relay = p.relays
+		s.relay, s.source = p.relays, p.content(ctx)
 		targets = append(targets, target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)})
 	}
 	results, err := p.export(ctx, targets, keepGoing)

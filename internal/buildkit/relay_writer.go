@@ -2,33 +2,50 @@ package buildkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/errdefs"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/registry"
 	"github.com/opencontainers/go-digest"
 )
 
-// relayed starts to pass a blob on. It answers errdefs.ErrAlreadyExists when
-// the registry has it.
+// relayed passes a blob on. It answers errdefs.ErrAlreadyExists when the registry
+// has it, and then the node writes nothing: so it is, too, when the blob could be
+// read from the node's own content store.
 func (s *Store) relayed(ctx context.Context, o content.WriterOpts) (content.Writer, error) {
 	send, err := s.relay.begin(ctx, o.Desc)
+	if err == nil && send != nil {
+		body, missing := s.openSource(ctx, o.Desc)
+		if missing != nil {
+			return s.passOn(ctx, o, send), nil
+		}
+		defer body.Close()
+		err = send(ctx, body)
+	}
 	if err != nil {
 		return nil, s.relayFailed(err)
 	}
-	if send == nil {
-		s.nowPresent(o.Desc)
-		return nil, fmt.Errorf("content %s: %w", o.Desc.Digest, errdefs.ErrAlreadyExists)
+	s.nowPresent(o.Desc)
+	return nil, alreadyExists(o.Desc.Digest)
+}
+
+// openSource opens a blob that the node need not write.
+func (s *Store) openSource(ctx context.Context, d oci.Descriptor) (io.ReadCloser, error) {
+	if s.source == nil {
+		return nil, errdefs.ErrNotImplemented
 	}
+	return s.source.open(ctx, d)
+}
+
+// passOn starts to send what the node is going to write.
+func (s *Store) passOn(ctx context.Context, o content.WriterOpts, send registry.Send) content.Writer {
 	r, pipe := newQueue()
-	w := &relayWriter{
-		store: s, ref: o.Ref, want: o.Desc, started: time.Now(), updated: time.Now(),
-		pipe: pipe, ended: make(chan struct{}),
-	}
+	w := &relayWriter{writing: newWriting(s, o), pipe: pipe, ended: make(chan struct{})}
 	s.mu.Lock()
 	s.writers[o.Ref] = w
 	s.mu.Unlock()
@@ -37,7 +54,7 @@ func (s *Store) relayed(ctx context.Context, o content.WriterOpts) (content.Writ
 		w.err = send(ctx, r)
 		r.CloseWithError(w.err)
 	}()
-	return w, nil
+	return w
 }
 
 // nowPresent notes that a blob is in the registry.
@@ -48,11 +65,11 @@ func (s *Store) nowPresent(d oci.Descriptor) {
 }
 
 // relayFailed remembers what the registry said, which reaches the node and
-// comes back as text only.
+// comes back as text only. An upload that was cancelled is not what went wrong.
 func (s *Store) relayFailed(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failure == nil {
+	if s.failure == nil && !errors.Is(err, context.Canceled) {
 		s.failure = err
 	}
 	return err
@@ -70,19 +87,11 @@ func (s *Store) takeFailure() error {
 // relayWriter is a blob on its way through. Its bytes are not hashed here: the
 // registry does that before it takes them under the digest that was announced.
 type relayWriter struct {
-	store   *Store
-	ref     string
-	want    oci.Descriptor
-	started time.Time
-	pipe    *queueWriter
+	writing
+	pipe *queueWriter
 	// ended is closed when the upload has ended, with err.
 	ended chan struct{}
 	err   error
-
-	mu      sync.Mutex
-	size    int64
-	updated time.Time
-	done    bool
 }
 
 // Write passes the next bytes on.
@@ -92,12 +101,11 @@ func (w *relayWriter) Write(p []byte) (int, error) {
 	if w.done {
 		return 0, os.ErrClosed
 	}
-	if w.size+int64(len(p)) > w.want.Size {
-		return 0, fmt.Errorf("content %s: longer than the %d bytes announced: %w", w.want.Digest, w.want.Size, errdefs.ErrFailedPrecondition)
+	if err := w.fits(len(p)); err != nil {
+		return 0, err
 	}
 	n, err := w.pipe.Write(p)
-	w.size += int64(n)
-	w.updated = time.Now()
+	w.took(n)
 	if err != nil {
 		<-w.ended
 		return n, w.store.relayFailed(w.reason(err))
@@ -115,16 +123,6 @@ func (w *relayWriter) reason(err error) error {
 
 // Digest is the one announced.
 func (w *relayWriter) Digest() digest.Digest { return w.want.Digest }
-
-// Status says how much was received.
-func (w *relayWriter) Status() (content.Status, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return content.Status{
-		Ref: w.ref, Offset: w.size, Total: w.want.Size, Expected: w.want.Digest,
-		StartedAt: w.started, UpdatedAt: w.updated,
-	}, nil
-}
 
 // Truncate is refused: what was passed on cannot be taken back.
 func (w *relayWriter) Truncate(size int64) error {
@@ -144,7 +142,7 @@ func (w *relayWriter) Commit(_ context.Context, size int64, expected digest.Dige
 		return fmt.Errorf("content %s: %d bytes, %d announced: %w", w.want.Digest, w.size, w.want.Size, errdefs.ErrFailedPrecondition)
 	}
 	w.done = true
-	w.forget()
+	w.store.forget(w.ref, w)
 	w.pipe.CloseWithError(nil)
 	<-w.ended
 	if w.err != nil {
@@ -154,18 +152,10 @@ func (w *relayWriter) Commit(_ context.Context, size int64, expected digest.Dige
 	return nil
 }
 
-func (w *relayWriter) forget() {
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
-	if w.store.writers[w.ref] == w {
-		delete(w.store.writers, w.ref)
-	}
-}
-
 // Close gives up an upload that was not committed, and waits until the registry
 // knows.
 func (w *relayWriter) Close() error {
-	w.forget()
+	w.store.forget(w.ref, w)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done {

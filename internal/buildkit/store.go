@@ -36,12 +36,15 @@ const (
 // one without an announced digest is refused. Small blobs stay in memory, larger ones go to files that Close
 // removes. A write that is closed before it was committed leaves nothing.
 //
-// With a relay, large blobs are sent on while they arrive and are not kept.
+// With a relay, large blobs are sent on while they arrive and are not kept. With
+// a source they are read from there, and are written by the node only if it does
+// not have them.
 //
 // It is safe for concurrent use.
 type Store struct {
 	dir    string  // of the spool files; empty for the system's
 	relay  *relay  // nil to keep everything
+	source source  // of what is relayed; nil to have all of it written
 	beside *beside // nil for an export of its own
 
 	mu       sync.Mutex

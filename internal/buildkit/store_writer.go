@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/errdefs"
-	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -40,7 +38,7 @@ func (s *Store) Writer(ctx context.Context, opts ...content.WriterOpt) (content.
 	if err := s.admit(o); err != nil {
 		return nil, err
 	}
-	w := &storeWriter{store: s, ref: o.Ref, want: o.Desc, started: time.Now()}
+	w := &storeWriter{writing: newWriting(s, o)}
 	w.reset()
 	s.writers[o.Ref] = w
 	return w, nil
@@ -68,25 +66,17 @@ func (s *Store) admit(o content.WriterOpts) error {
 		return fmt.Errorf("write %s: %w: %w", o.Ref, err, errdefs.ErrInvalidArgument)
 	}
 	if _, ok := s.has(o.Desc.Digest); ok {
-		return fmt.Errorf("content %s: %w", o.Desc.Digest, errdefs.ErrAlreadyExists)
+		return alreadyExists(o.Desc.Digest)
 	}
 	return nil
 }
 
 // storeWriter receives one blob, in memory until it is too large for that.
 type storeWriter struct {
-	store   *Store
-	ref     string
-	want    oci.Descriptor // digest and size are empty when not announced
-	started time.Time
-
-	mu      sync.Mutex
-	memory  bytes.Buffer
-	file    *os.File
-	size    int64
-	hash    digest.Digester
-	updated time.Time
-	done    bool
+	writing
+	memory bytes.Buffer
+	file   *os.File
+	hash   digest.Digester
 }
 
 func (w *storeWriter) reset() {
@@ -105,8 +95,8 @@ func (w *storeWriter) Write(p []byte) (int, error) {
 	if w.done {
 		return 0, os.ErrClosed
 	}
-	if w.want.Size > 0 && w.size+int64(len(p)) > w.want.Size {
-		return 0, fmt.Errorf("content %s: longer than the %d bytes announced: %w", w.want.Digest, w.want.Size, errdefs.ErrFailedPrecondition)
+	if err := w.fits(len(p)); err != nil {
+		return 0, err
 	}
 	out, err := w.sink(int64(len(p)))
 	if err != nil {
@@ -114,8 +104,7 @@ func (w *storeWriter) Write(p []byte) (int, error) {
 	}
 	n, err := out.Write(p)
 	w.hash.Hash().Write(p[:n])
-	w.size += int64(n)
-	w.updated = time.Now()
+	w.took(n)
 	return n, err
 }
 
@@ -158,16 +147,6 @@ func (w *storeWriter) Digest() digest.Digest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hash.Digest()
-}
-
-// Status says how much was received.
-func (w *storeWriter) Status() (content.Status, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return content.Status{
-		Ref: w.ref, Offset: w.size, Total: w.want.Size, Expected: w.want.Digest,
-		StartedAt: w.started, UpdatedAt: w.updated,
-	}, nil
 }
 
 // Truncate starts over; no other size than 0 is supported.
@@ -238,7 +217,7 @@ func (s *Store) keep(ref string, d digest.Digest, b storedBlob) error {
 		return errors.Join(b.remove(), os.ErrClosed)
 	case exists:
 		s.inMemory -= int64(len(b.bytes))
-		return errors.Join(b.remove(), fmt.Errorf("content %s: %w", d, errdefs.ErrAlreadyExists))
+		return errors.Join(b.remove(), alreadyExists(d))
 	}
 	s.blobs[d] = b
 	return nil
@@ -246,11 +225,7 @@ func (s *Store) keep(ref string, d digest.Digest, b storedBlob) error {
 
 // Close drops a write that was not committed.
 func (w *storeWriter) Close() error {
-	w.store.mu.Lock()
-	if w.store.writers[w.ref] == w {
-		delete(w.store.writers, w.ref)
-	}
-	w.store.mu.Unlock()
+	w.store.forget(w.ref, w)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done {
