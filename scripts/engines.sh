@@ -14,6 +14,7 @@ out=$PWD/bin/engines
 versions="$dockerd $containerd $shim"
 [ "$(cat "$out/versions" 2>/dev/null)" != "$versions" ] || exit 0
 
+echo "building today's Docker Engine (minutes, once)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
