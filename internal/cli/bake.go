@@ -58,6 +58,9 @@ func runBake(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, a
 	if err != nil {
 		return err
 	}
+	if err := buildkit.RemoveResult(common.MetadataFile); err != nil {
+		return err
+	}
 	jobs, err := c.Jobs()
 	if err != nil {
 		return err
@@ -77,9 +80,6 @@ func runBake(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, a
 	}
 	if n := len(bake.Targets); jobs.DeferOutput && jobs.Parallel > 0 && jobs.Parallel < n {
 		return usage("--jobs: with defer-output all %d targets have to run at once", n)
-	}
-	if err := buildkit.RemoveResult(common.MetadataFile); err != nil {
-		return err
 	}
 	p, err := buildkit.NewProgress(ctx, h.Err, common.Progress, describe(nodes))
 	if err != nil {

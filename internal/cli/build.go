@@ -100,6 +100,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 	if err := spec.Override(o.perPlatform); err != nil {
 		return err
 	}
+	if err := removeResults(spec); err != nil {
+		return err
+	}
 	local := &localNode{host: h, buildkitd: o.buildkitd}
 	defer local.close()
 	nodes, err := openNodes(ctx, h, o, c, spec, local)
@@ -150,9 +153,6 @@ func describe(n *buildkit.Nodes) string {
 func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, nodes *buildkit.Nodes) error {
 	opts, err := o.library(spec)
 	if err != nil {
-		return err
-	}
-	if err := removeResults(spec); err != nil {
 		return err
 	}
 	p, err := buildkit.NewProgress(ctx, h.Err, spec.Progress, describe(nodes))
@@ -234,7 +234,8 @@ func requiredOf(names []string, platforms []oci.Platform) ([]oci.Platform, error
 	return out, nil
 }
 
-// removeResults removes the files of an earlier run.
+// removeResults removes the files of an earlier run, before anything can fail
+// that this run is about.
 func removeResults(spec *buildkit.Spec) error {
 	return errors.Join(buildkit.RemoveResult(spec.IIDFile), buildkit.RemoveResult(spec.MetadataFile))
 }

@@ -11,9 +11,6 @@ import (
 // and engines get the one index, folders and tar files the files of each
 // platform.
 func exportBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, nodes *buildkit.Nodes) error {
-	if err := removeResults(spec); err != nil {
-		return err
-	}
 	p, err := buildkit.NewProgress(ctx, h.Err, spec.Progress, describe(nodes))
 	if err != nil {
 		return err
