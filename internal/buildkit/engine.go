@@ -84,7 +84,9 @@ func (p *port) saved(ctx context.Context, r result, taken *takeOut) (build.Image
 		if !errdefs.IsNotFound(err) || n == relayAttempts {
 			return im, err
 		}
-		again, err := p.solve(ctx, []target{r.target}, "", false)
+		t := r.target
+		t.options.NoCache, t.options.NoCacheFilter, t.options.Pull = false, nil, false
+		again, err := p.solve(ctx, []target{t}, "", false)
 		if err != nil {
 			return build.Image{}, err
 		}
