@@ -12,6 +12,7 @@ import (
 
 var _ = scriptCommands(map[string]scriptCommand{
 	"emulating": emulating,
+	"daemon":    daemon,
 	"program":   program,
 	"sent":      sent,
 })
@@ -48,9 +49,8 @@ func emulating(k *kit, args []string) {
 	dir, err := os.MkdirTemp("", "mfe") // the path of a socket has to be short
 	k.ts.Check(err)
 	k.ts.Defer(func() { _ = os.RemoveAll(dir) })
-	daemon, err := nodeCommand(dir, strings.Join(args[2:], ""))
+	n, err := newNode(dir, strings.Join(args[2:], ""))
 	k.ts.Check(err)
-	n := &buildNode{endpoint: "unix://" + filepath.Join(dir, "s"), drained: make(chan struct{}), cmd: daemon}
 	switch args[1] {
 	case "kernel":
 		inKernel(n.cmd, qemu, dir)
@@ -60,6 +60,25 @@ func emulating(k *kit, args []string) {
 	default:
 		k.fail("emulating: unknown %q", args[1])
 	}
+	k.serve(args[0], n)
+}
+
+// daemon NAME PLATFORMS [FLAG...]: a buildkitd of this script alone, with flags.
+func daemon(k *kit, args []string) {
+	if len(args) < 2 {
+		k.fail("usage: daemon name platforms [flag...]")
+	}
+	dir, err := os.MkdirTemp("", "mfn")
+	k.ts.Check(err)
+	k.ts.Defer(func() { _ = os.RemoveAll(dir) })
+	n, err := newNode(dir, args[1])
+	k.ts.Check(err)
+	n.cmd.Args = append(n.cmd.Args, args[2:]...)
+	k.serve(args[0], n)
+}
+
+// serve runs a node until the script ends and sets its variable.
+func (k *kit) serve(name string, n *buildNode) {
 	stderr, err := n.cmd.StderrPipe()
 	k.ts.Check(err)
 	k.ts.Check(n.cmd.Start())
@@ -74,14 +93,14 @@ func emulating(k *kit, args []string) {
 		<-n.drained
 		_ = n.cmd.Wait()
 	})
-	k.ts.Setenv(args[0], n.endpoint)
+	k.ts.Setenv(name, n.endpoint)
 }
 
 // noNamespace is how a node ends when binfmt_misc cannot be mounted.
 const noNamespace = 77
 
-// nodeCommand is a buildkitd with its state and socket in dir.
-func nodeCommand(dir, platforms string) (*exec.Cmd, error) {
+// newNode is a buildkitd with its state and socket in dir.
+func newNode(dir, platforms string) (*buildNode, error) {
 	bin, err := built("buildkitd", "github.com/moby/buildkit/cmd/buildkitd")
 	if err != nil {
 		return nil, err
@@ -95,7 +114,7 @@ func nodeCommand(dir, platforms string) (*exec.Cmd, error) {
 	}
 	cmd := exec.Command(bin, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return cmd, nil
+	return &buildNode{endpoint: "unix://" + filepath.Join(dir, "s"), drained: make(chan struct{}), cmd: cmd}, nil
 }
 
 // aarch64 is the line for binfmt_misc: the head of an ELF file for that processor.
