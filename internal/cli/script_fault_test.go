@@ -21,6 +21,7 @@ var _ = scriptCommands(map[string]scriptCommand{
 	"release":   release,
 	"lose":      lose,
 	"find":      find,
+	"strict":    strict,
 })
 
 // nodeFaults is what a script has made that can fail.
@@ -211,6 +212,21 @@ func (l *lost) end() (wasGone bool) {
 	defer l.mu.Unlock()
 	l.over = true
 	return l.gone
+}
+
+// strict REGISTRY...: takes Docker's manifests and lists only, as some do.
+func strict(k *kit, args []string) {
+	for _, a := range args {
+		k.registry(a).Use(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPut && strings.HasPrefix(r.Header.Get("Content-Type"), "application/vnd.oci.") {
+					http.Error(w, `{"errors":[{"code":"MANIFEST_INVALID","message":"media type is not supported"}]}`, http.StatusUnsupportedMediaType)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		})
+	}
 }
 
 // requestMatcher reads METHOD PATH-REGEXP.
