@@ -73,8 +73,9 @@ lint: ## golangci-lint with .golangci.yml, actionlint over the example workflow
 fuzz: ## every fuzz target for FUZZTIME each (10s)
 	scripts/fuzz.sh $(FUZZTIME)
 
-bench: build buildkitd tools ## compare with buildx: build time, requests, start-up
+bench: build buildkitd tools ## compare with buildx and others: build, relay, copy, requests, start-up
 	scripts/bench.sh
+	scripts/bench_relay.sh
 	scripts/bench_copy.sh
 
 faults: buildkitd tools ## docs/faults.md: what each verb, and each peer, makes of each fault

@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
+. scripts/bench_lib.sh
 export PATH="$PWD/bin:$PATH:/usr/sbin:/sbin"
 
 runs=${RUNS:-5}
@@ -37,27 +38,8 @@ build_tool regctl github.com/regclient/regclient/cmd/regctl $regctl_version
 build_tool oras oras.land/oras/cmd/oras $oras_version
 [ -x bin/crane ] || CGO_ENABLED=0 go build -trimpath -o bin/crane github.com/google/go-containerregistry/cmd/crane
 [ -x bin/buildx ] || CGO_ENABLED=0 go build -trimpath -o bin/buildx github.com/docker/buildx/cmd/buildx
-[ -x bin/registry ] || CGO_ENABLED=0 go build -trimpath -o bin/registry github.com/distribution/distribution/v3/cmd/registry
 go build -o "$state/benchkit" scripts/benchkit.go
-# From here on nothing of the user's is read or written.
-export HOME=$state/home DOCKER_CONFIG=$state/docker BUILDX_CONFIG=$state/buildx OTEL_TRACES_EXPORTER=none
-mkdir -p "$HOME" "$DOCKER_CONFIG"
-echo '{}' >"$DOCKER_CONFIG/config.json"
-
-# serve NAME: starts a registry over a directory of its own; sets host.
-serve() {
-  local log
-  log=$(mktemp -p "$state")
-  cat >"$state/$1.yml" <<YML
-version: 0.1
-log: {level: info, formatter: json, accesslog: {disabled: true}}
-storage: {filesystem: {rootdirectory: $state/storage-$1}}
-http: {addr: 127.0.0.1:0}
-YML
-  spawn "$log" bin/registry serve "$state/$1.yml"
-  await "registry $1" "$log" grep -q 'listening on' "$log"
-  host=$(sed -nE 's/.*listening on ([0-9.:]+).*/\1/p' "$log" | head -n 1)
-}
+nothing_of_the_user
 
 # slow HOST: puts 25 ms before a registry; sets host.
 slow() {
@@ -66,13 +48,6 @@ slow() {
   spawn "$log" "$state/benchkit" proxy "http://$1" 25
   await "the proxy" "$log" grep -q : "$log"
   host=$(head -n 1 "$log")
-}
-
-# stop NAME's last started process.
-stop_last() {
-  local pid=${pids[-1]}
-  unset 'pids[-1]'
-  kill "$pid" && wait "$pid" 2>/dev/null || true
 }
 
 copy_with() { # copy_with TOOL SOURCE DESTINATION
@@ -87,17 +62,8 @@ copy_with() { # copy_with TOOL SOURCE DESTINATION
 }
 
 # measure TOOL SOURCE DESTINATION: prints "milliseconds resident-megabytes".
-measure() {
-  # shellcheck disable=SC2046
-  "$state/benchkit" run $(copy_with "$@") 2>"$state/tool.log" || { cat "$state/tool.log" >&2; return 1; }
-}
-
-median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-failed=0
-# promise WHAT CONDITION: CONDITION is an expression of awk.
-promise() {
-  if awk "BEGIN { exit !($2) }"; then echo "  holds: $1"; else echo "  BROKEN: $1" && failed=1; fi
-}
+# shellcheck disable=SC2046
+measure() { measured $(copy_with "$@"); }
 
 say "making images"
 "$state/benchkit" images "$state/images"

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Benchkit is what scripts/bench_copy.sh needs besides the tools that it
-// compares:
+// Benchkit is what the measuring scripts need besides the tools that they
+// compare:
 //
 //	benchkit images DIR    writes an OCI layout with the tag "8x6", an index of
 //	                       eight images of six layers, two of which they share
