@@ -28,22 +28,18 @@ func (b baking) all(ctx context.Context, targets []buildkit.BakeTarget) ([]baked
 	if b.jobs.Parallel > 0 {
 		group.SetLimit(b.jobs.Parallel)
 	}
+	if b.jobs.DeferError {
+		grouped = ctx
+	}
 	for i, t := range targets {
 		group.Go(func() error {
-			own := grouped
-			if b.jobs.DeferError {
-				own = ctx
-			}
-			if own.Err() != nil {
-				return nil // never begun
-			}
-			var err error
-			done[i], err = b.one(own, t, len(targets) > 1)
 			done[i].name = t.Name
-			if err == nil {
+			select {
+			case <-grouped.Done(): // never begun
 				return nil
+			default:
 			}
-			errs[i] = fmt.Errorf("target %s: %w", t.Name, err)
+			done[i], errs[i] = b.one(grouped, t, len(targets) > 1)
 			return errs[i]
 		})
 	}
@@ -57,11 +53,20 @@ func (b baking) all(ctx context.Context, targets []buildkit.BakeTarget) ([]baked
 	return done, err
 }
 
+// one builds a target, and names it in what comes of it.
 func (b baking) one(ctx context.Context, t buildkit.BakeTarget, several bool) (baked, error) {
 	w := b.progress.Writer()
 	if several {
 		w = b.progress.Prefixed(t.Name)
 	}
+	out, err := b.build(ctx, t, w)
+	if out.name = t.Name; err != nil {
+		return out, fmt.Errorf("target %s: %w", t.Name, err)
+	}
+	return out, nil
+}
+
+func (b baking) build(ctx context.Context, t buildkit.BakeTarget, w buildkit.ProgressWriter) (baked, error) {
 	ready := b.ready()
 	if ready != nil && len(t.Others) > 0 {
 		// Outputs of nodes are written while they build.

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,7 +15,36 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var _ = scriptCommands(map[string]scriptCommand{"workflow": workflow, "pipeline": pipeline})
+var _ = scriptCommands(map[string]scriptCommand{"workflow": workflow, "pipeline": pipeline, "gitserver": gitserver})
+
+// gitserver NAME DIR: serves the repositories below a folder on loopback; $NAME is
+// the address, git://HOST:PORT.
+func gitserver(k *kit, args []string) {
+	if len(args) != 2 {
+		k.fail("usage: gitserver name dir")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	k.ts.Check(err)
+	k.ts.Defer(func() { _ = l.Close() })
+	dir := k.ts.MkAbs(args[1])
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serveGit(c, dir)
+		}
+	}()
+	k.ts.Setenv(args[0], "git://"+l.Addr().String())
+}
+
+func serveGit(c net.Conn, dir string) {
+	defer c.Close()
+	cmd := exec.Command("git", "daemon", "--inetd", "--export-all", "--base-path="+dir, dir)
+	cmd.Stdin, cmd.Stdout = c, c
+	_ = cmd.Run() // a client that has what it wants goes away
+}
 
 // step is a step of a workflow or of a composite action.
 type step struct {

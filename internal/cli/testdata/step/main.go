@@ -75,6 +75,12 @@ func made(args []string) (string, error) {
 			dirs[i] = filepath.Base(dirs[i])
 		}
 		return strings.Join(dirs, " "), err
+	case "memory": // the limit, by either version of cgroups
+		b, err := os.ReadFile("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+		if err != nil {
+			b, err = os.ReadFile("/sys/fs/cgroup/memory.max")
+		}
+		return string(b), err
 	case "keys":
 		return keys(os.Getenv("SSH_AUTH_SOCK"))
 	}
