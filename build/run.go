@@ -289,7 +289,10 @@ func (j job) named(err error) error {
 func (j job) report(sink report.Sink, state report.State, err error) {
 	ps := j.platforms
 	var node *NodeError
+	var lost *UnreachableError
 	switch {
+	case errors.As(err, &lost) && lost.Node != j.node.Name():
+		err = context.Canceled
 	case !errors.As(err, &node):
 	case node.Node != j.node.Name(): // another node's failure ended this one
 		err = context.Canceled

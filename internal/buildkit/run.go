@@ -34,7 +34,8 @@ type result struct {
 // solve runs targets in one build of buildx over this node alone, so that the
 // context is sent once. It returns the results that there are in the order of
 // targets, also next to an error: the first failure (with keepGoing, all) as
-// *build.NodeError, or the cause of ctx. label is shown behind the platform.
+// *build.NodeError, a *build.UnreachableError when the node is lost, or the cause
+// of ctx. label is shown behind the platform.
 func (p *port) solve(ctx context.Context, targets []target, label string, keepGoing bool) ([]result, error) {
 	opts := map[string]buildx.Options{}
 	for i, t := range targets {
@@ -50,7 +51,9 @@ func (p *port) solve(ctx context.Context, targets []target, label string, keepGo
 	if label == "" && !p.o.NoBinaryCheck {
 		handler.Evaluate = checker{p, log}.evaluate
 	}
-	responses, err := buildx.Build(ctx, []builder.Node{p.machine.Node}, opts, p.nodes.docker, p.nodes.config, p.writer(targets, label), handler)
+	ctx, writer, done := p.watched(ctx, p.writer(targets, label))
+	defer done(nil)
+	responses, err := buildx.Build(ctx, []builder.Node{p.machine.Node}, opts, p.nodes.docker, p.nodes.config, writer, handler)
 	var out []result
 	for _, t := range targets {
 		name := targetName(t.platform, label)

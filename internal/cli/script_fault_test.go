@@ -15,6 +15,7 @@ import (
 var _ = scriptCommands(map[string]scriptCommand{
 	"mortal":    mortal,
 	"strike":    strike,
+	"freeze":    freeze,
 	"hold":      hold,
 	"reached":   reached,
 	"abandoned": abandoned,
@@ -62,6 +63,17 @@ func strike(k *kit, args []string) {
 		k.fail("usage: strike node, of those that are mortal")
 	}
 	k.mortals[args[0]].end(syscall.SIGKILL)
+}
+
+// freeze NAME: stops a mortal node without ending it. Its connections stay open
+// and nothing comes through them, as if its machine had lost the network.
+func freeze(k *kit, args []string) {
+	if len(args) != 1 || k.mortals[args[0]] == nil {
+		k.fail("usage: freeze node, of those that are mortal")
+	}
+	n := k.mortals[args[0]]
+	k.ts.Check(n.cmd.Process.Signal(syscall.SIGSTOP))
+	k.ts.Defer(func() { n.end(syscall.SIGKILL) })
 }
 
 // hold NAME REGISTRY METHOD PATH-REGEXP: requests that match (METHOD - is any)
