@@ -16,7 +16,7 @@ const (
 	watchMisses = 2
 	// watchFloor bounds the time for an answer from below: a node at work answers
 	// more slowly than one that has nothing to do.
-	watchFloor = 5 * time.Second
+	watchFloor = 2 * time.Second
 )
 
 // watch asks a node that builds, now and then, whether it is there. BuildKit's
