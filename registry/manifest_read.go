@@ -3,7 +3,6 @@ package registry
 import (
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -124,9 +123,8 @@ const reads = 3
 
 func (r *Repository) readManifest(ctx context.Context, op, identifier string) (oci.Blob, error) {
 	for n := 1; ; n++ {
-		blob, err := r.readOnce(ctx, op, identifier)
-		var e *Error
-		if err == nil || n == reads || ctx.Err() != nil || !errors.As(err, &e) || e.Status != 0 || !httpchain.Broken(e.Cause) {
+		blob, brokenOff, err := r.readOnce(ctx, op, identifier)
+		if !brokenOff || n == reads || ctx.Err() != nil {
 			return blob, err
 		}
 		if err := r.client.chain.Clock.Sleep(ctx, httpchain.Backoff(n)); err != nil {
@@ -135,22 +133,24 @@ func (r *Repository) readManifest(ctx context.Context, op, identifier string) (o
 	}
 }
 
-func (r *Repository) readOnce(ctx context.Context, op, identifier string) (oci.Blob, error) {
+// readOnce sends one GET, which the chain repeats until there is an answer.
+// brokenOff says that its body did not come to its end.
+func (r *Repository) readOnce(ctx context.Context, op, identifier string) (_ oci.Blob, brokenOff bool, _ error) {
 	c := r.manifestCall(op, identifier)
 	resp, err := r.do(ctx, c, http.StatusOK)
 	if err != nil {
-		return oci.Blob{}, err
+		return oci.Blob{}, false, err
 	}
 	defer resp.Body.Close()
 	b, err := readDocument(resp, oci.MaxManifestSize)
 	if err != nil {
-		return oci.Blob{}, r.failed(c, err)
+		return oci.Blob{}, httpchain.Broken(err), r.failed(c, err)
 	}
 	blob, err := identify(identifier, resp.Header, b)
 	if err != nil {
-		return oci.Blob{}, r.failed(c, err)
+		return oci.Blob{}, false, r.failed(c, err)
 	}
-	return blob, nil
+	return blob, false, nil
 }
 
 // readDocument reads a whole body of at most limit bytes, decoded if a server

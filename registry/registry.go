@@ -69,6 +69,11 @@ type Options struct {
 	// patience; 2 minutes when zero. A host that asks for more ends the request
 	// with a [*WaitError].
 	MaxWait time.Duration
+	// IdleTimeout bounds how long a request may go without a byte in either
+	// direction; 5 minutes when zero, no bound when negative. One that is over
+	// it is treated as a broken connection, and ends with an [*IdleError] when
+	// it has been repeated in vain.
+	IdleTimeout time.Duration
 	// UserAgent is sent with every request to a registry; "manifold" when empty.
 	UserAgent string
 	// Report gets report.Wait events.
@@ -89,6 +94,9 @@ type Request = httpchain.Record
 
 // WaitError reports a host that asks for a longer wait than Options.MaxWait.
 type WaitError = httpchain.WaitError
+
+// IdleError reports a request on which nothing moved for Options.IdleTimeout.
+type IdleError = httpchain.IdleError
 
 // PlainHTTPError reports a request that would have left TLS for a host that is
 // not listed in Options.PlainHTTP.
@@ -144,7 +152,7 @@ func NewClient(o Options) *Client {
 	c := &Client{o: o, hosts: map[string]*host{}}
 	c.chain = httpchain.New(httpchain.Options{
 		Transport: o.Transport, Insecure: apiHosts(o.Insecure), PlainHTTP: apiHosts(slices.Concat(o.PlainHTTP, o.TryPlainHTTP)),
-		MaxConcurrent: o.MaxConcurrent, MaxRate: o.MaxRate, TLS: o.TLS, MaxWait: o.MaxWait, Clock: httpchain.Clock{Sleep: o.Sleep},
+		MaxConcurrent: o.MaxConcurrent, MaxRate: o.MaxRate, TLS: o.TLS, MaxWait: o.MaxWait, Idle: o.IdleTimeout, Clock: httpchain.Clock{Sleep: o.Sleep},
 		Report: o.Report, Log: o.Log, OnRequest: o.OnRequest,
 	})
 	c.open = &http.Client{Transport: c.chain, CheckRedirect: redirected}

@@ -3,6 +3,7 @@ package cli
 import (
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/layout"
@@ -19,6 +20,7 @@ type registryFlags struct {
 	maxRequests int
 	maxRate     float64
 	chunkSize   byteSize
+	idleTimeout idleTime
 	mirrors     []string
 	ca          []string
 	cert, key   string
@@ -34,6 +36,7 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&r.maxRequests, "max-requests", 0, "Requests under way at once per host (default: 10, growing to 24 while it answers well)")
 	f.Float64Var(&r.maxRate, "max-rate", 0, "Requests begun per second and host (default no limit)")
 	f.Var(&r.chunkSize, "chunk-size", "Send larger blobs in pieces of this `size`, as 64MB, where the registry takes them (default: each at once)")
+	f.Var(&r.idleTimeout, "idle-timeout", "Give a request up when no byte has moved for this `time`, as 30s, and send it again if that is safe; 0 waits for ever (default 5m)")
 	f.StringSliceVar(&r.mirrors, "mirror", nil, "Read a registry's images from another one first, `HOST=MIRROR[/PREFIX]`")
 	f.StringSliceVar(&r.ca, "ca", nil, "`Files` with certificates of authorities to trust, besides the system's and those in Docker's certs.d")
 	f.StringVar(&r.cert, "cert", "", "`File` with the client certificate to show")
@@ -59,7 +62,7 @@ func (h Host) engine() layout.Engine {
 func (r *registryFlags) options(h Host) registry.Options {
 	o := registry.Options{
 		PlainHTTP: r.plainHTTP, Insecure: r.insecure, MaxConcurrent: r.maxRequests, MaxRate: r.maxRate,
-		ChunkSize: int64(r.chunkSize), Mirrors: r.mirrored(), TLS: r.certificates(h).TLS(),
+		ChunkSize: int64(r.chunkSize), IdleTimeout: time.Duration(r.idleTimeout), Mirrors: r.mirrored(), TLS: r.certificates(h).TLS(),
 		UserAgent:   "manifold/" + h.Version,
 		Credentials: registry.DockerCredentials(h.logins()),
 	}

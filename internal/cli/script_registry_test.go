@@ -194,7 +194,8 @@ func forget(k *kit, args []string) {
 // request that matches (METHOD - is any). A script fails when a fault did not
 // happen. Options: status=N, body=TEXT, header=NAME:VALUE, times=N|always,
 // skip=N, optional, early (before credentials are checked), query=REGEXP,
-// cut=before|request|answer|lost, after=N, gzip, two-spaces (the body written
+// cut=before|request|answer|lost, after=N, stall (nothing moves any more, where
+// cut would end the connection), gzip, two-spaces (the body written
 // again), corrupt=OFFSET, truncate=N, strip=HEADER.
 func fault(k *kit, args []string) {
 	if len(args) < 4 {
@@ -231,6 +232,8 @@ func (k *kit) faultOption(f *registrytest.Fault, s string) {
 		f.Query = value
 	case "after":
 		f.After = int64(k.number(value))
+	case "stall":
+		f.Stall = true
 	case "cut":
 		f.Cut = k.cut(value)
 	default:

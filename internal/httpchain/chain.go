@@ -70,7 +70,8 @@ type Options struct {
 	MaxWait time.Duration
 	// Attempts bounds how often a request is sent.
 	Attempts int
-	// Idle bounds how long a request may go without a byte in either direction.
+	// Idle bounds how long a request may go without a byte in either direction;
+	// less than 0 is no bound.
 	Idle  time.Duration
 	Clock Clock
 	// Report gets report.Wait events.
@@ -95,7 +96,9 @@ func New(o Options) *Chain {
 	o = o.withDefaults()
 	counter := &Counter{}
 	var rt http.RoundTripper = newTransports(o.Transport, o.Insecure, o.TLS)
-	rt = &idle{next: rt, after: o.Idle}
+	if o.Idle > 0 {
+		rt = &idle{next: rt, after: o.Idle}
+	}
 	rt = logged(rt, o.Log, o.Clock)
 	rt = &counting{next: rt, counter: counter, hook: o.OnRequest}
 	rt = rated(rt, o.MaxRate, o.Clock)
@@ -116,7 +119,7 @@ func (o Options) withDefaults() Options {
 	if o.Attempts <= 0 {
 		o.Attempts = DefaultAttempts
 	}
-	if o.Idle <= 0 {
+	if o.Idle == 0 {
 		o.Idle = DefaultIdle
 	}
 	o.Clock = o.Clock.withDefaults()

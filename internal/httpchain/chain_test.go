@@ -443,10 +443,50 @@ func TestStalledAnswerEndsWithAnIdleError(t *testing.T) {
 	})
 	_, err := (&idle{next: stalled, after: time.Millisecond}).RoundTrip(newRequest(t, t.Context(), http.MethodGet, ""))
 	var idle *IdleError
-	if !errors.As(err, &idle) || !Broken(err) {
+	if !errors.As(err, &idle) || !Broken(err) || idle.During != "waiting for an answer" {
 		t.Errorf("got %v, want an IdleError that is retried", err)
 	}
 }
+
+// TestSlowCallerIsNotAnIdleHost: neither a source that gives no bytes yet, nor a
+// reader that takes none.
+func TestSlowCallerIsNotAnIdleHost(t *testing.T) {
+	const after = 20 * time.Millisecond
+	pause := func() { <-time.After(5 * after) }
+	echo := roundTripper(func(req *http.Request) (*http.Response, error) {
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return nil, err
+		}
+		resp := answer(req, 200, "")
+		body := readerFunc(func(p []byte) (int, error) { return copy(p, "x"), context.Cause(req.Context()) })
+		resp.Body, resp.ContentLength = io.NopCloser(body), -1
+		return resp, nil
+	})
+	req := newRequest(t, t.Context(), http.MethodPut, "x")
+	slow := true
+	req.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+		if slow {
+			slow = false
+			pause()
+			return copy(p, "x"), nil
+		}
+		return 0, io.EOF
+	}))
+	resp, err := (&idle{next: echo, after: after}).RoundTrip(req)
+	if err != nil {
+		t.Fatalf("a source that gives no bytes yet: %v", err)
+	}
+	for range 2 {
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Errorf("a reader that takes none: %v", err)
+		}
+		pause()
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestStalledBodyEndsWithAnIdleError(t *testing.T) {
 	stalled := roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -462,7 +502,7 @@ func TestStalledBodyEndsWithAnIdleError(t *testing.T) {
 	}
 	_, err = io.ReadAll(resp.Body)
 	var idle *IdleError
-	if !errors.As(err, &idle) {
+	if !errors.As(err, &idle) || idle.During != "reading the answer, 0 bytes have come" {
 		t.Errorf("got %v, want an IdleError", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -13,10 +14,13 @@ import (
 type IdleError struct {
 	Host  string
 	After time.Duration
+	// During is what the request was at, and how far it had come: "waiting for
+	// an answer", "sending, 3000 bytes are gone".
+	During string
 }
 
 func (e *IdleError) Error() string {
-	return fmt.Sprintf("%s: no byte in either direction for %s", e.Host, e.After)
+	return fmt.Sprintf("%s: nothing moved for %s: %s", e.Host, e.After, e.During)
 }
 
 // Timeout makes it a net.Error for those who ask.
@@ -24,7 +28,8 @@ func (e *IdleError) Timeout() bool { return true }
 
 // idle ends requests on which nothing moves. It watches bodies both ways: a
 // response header timeout alone leaves a download that stalls halfway hanging
-// for ever.
+// for ever. Time in which the caller gives no bytes, or takes none, is not the
+// host's and does not count.
 type idle struct {
 	next  http.RoundTripper
 	after time.Duration
@@ -32,10 +37,13 @@ type idle struct {
 
 func (t *idle) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	w := &watch{ctx: ctx, cancel: cancel, after: t.after}
-	w.timer = time.AfterFunc(t.after, func() { cancel(&IdleError{Host: req.URL.Host, After: t.after}) })
+	w := &watch{ctx: ctx, cancel: cancel, after: t.after, host: req.URL.Host}
+	if bodyOf(req) {
+		w.at = sending
+	}
+	w.timer = time.AfterFunc(t.after, w.fire)
 	resp, err := t.next.RoundTrip(withBody(req.WithContext(ctx), func(b io.ReadCloser) io.ReadCloser {
-		return &watched{ReadCloser: b, w: w}
+		return &watched{ReadCloser: b, w: w, here: sending, then: waiting}
 	}))
 	if err != nil {
 		err = w.explain(err)
@@ -46,9 +54,21 @@ func (t *idle) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.stop()
 		return resp, nil
 	}
-	resp.Body = &watched{ReadCloser: resp.Body, w: w, last: true}
+	w.timer.Stop()
+	resp.Body = &watched{ReadCloser: resp.Body, w: w, here: receiving, then: receiving, last: true}
 	return resp, nil
 }
+
+func bodyOf(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// stage is what a request is at.
+type stage int
+
+const (
+	waiting   stage = iota // for the answer
+	sending                // its body
+	receiving              // the body of its answer
+)
 
 // watch is the timer of one request.
 type watch struct {
@@ -56,9 +76,41 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	after  time.Duration
+	host   string
+
+	mu sync.Mutex // guards what follows
+	at stage
+	n  int64 // bytes of the stage
 }
 
-func (w *watch) moved() { w.timer.Reset(w.after) }
+// moved notes bytes that went on in a stage.
+func (w *watch) moved(at stage, n int) {
+	w.mu.Lock()
+	if w.at != at {
+		w.at, w.n = at, 0
+	}
+	w.n += int64(n)
+	w.mu.Unlock()
+	if w.ctx.Err() == nil {
+		w.timer.Reset(w.after)
+	}
+}
+
+func (w *watch) fire() {
+	w.cancel(&IdleError{Host: w.host, After: w.after, During: w.during()})
+}
+
+func (w *watch) during() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.at == receiving:
+		return fmt.Sprintf("reading the answer, %d bytes have come", w.n)
+	case w.at == sending:
+		return fmt.Sprintf("sending, %d bytes are gone", w.n)
+	}
+	return "waiting for an answer"
+}
 
 func (w *watch) stop() {
 	w.timer.Stop()
@@ -78,16 +130,27 @@ func (w *watch) explain(err error) error {
 type watched struct {
 	io.ReadCloser
 	w *watch
+	// here is the stage while it is read, then the one at its end.
+	here, then stage
 	// last is set on the answer, with which the request ends.
 	last bool
 }
 
+// Read stops the timer while it is the caller's turn: it runs between the reads
+// of a request's body, and during those of an answer's.
 func (b *watched) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
-		b.w.moved()
+	if b.last {
+		b.w.moved(receiving, 0)
+		defer b.w.timer.Stop()
+	} else {
+		b.w.timer.Stop()
 	}
-	if err != nil && err != io.EOF {
+	n, err := b.ReadCloser.Read(p)
+	b.w.moved(b.here, n)
+	switch {
+	case err == io.EOF && b.here != b.then:
+		b.w.moved(b.then, 0)
+	case err != nil && err != io.EOF:
 		err = b.w.explain(err)
 	}
 	return n, err

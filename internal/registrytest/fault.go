@@ -55,6 +55,10 @@ type Fault struct {
 	// Cut ends the connection; After counts bytes for CutRequest and CutAnswer.
 	Cut   Cut
 	After int64
+	// Stall holds the connection open where Cut would end it, and nothing moves
+	// on it any more, until the client gives up or the test ends. A request that
+	// stalls in its body does not get to the registry.
+	Stall bool
 	// Rewrite changes the registry's answer.
 	Rewrite Rewrite
 }
@@ -62,6 +66,7 @@ type Fault struct {
 // Rule is a fault in force.
 type Rule struct {
 	fault   Fault
+	over    <-chan struct{} // the test
 	reached chan struct{}
 
 	mu      sync.Mutex
@@ -160,7 +165,9 @@ type faults struct {
 }
 
 func (fs *faults) add(f Fault) *Rule {
-	r := &Rule{fault: f, reached: make(chan struct{})}
+	over := make(chan struct{})
+	fs.t.Cleanup(func() { close(over) })
+	r := &Rule{fault: f, over: over, reached: make(chan struct{})}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.rules = append(fs.rules, r)
@@ -196,11 +203,12 @@ func (fs *faults) wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		rule.fault.happen(next, w, r)
+		rule.happen(next, w, r)
 	})
 }
 
-func (f Fault) happen(next http.Handler, w http.ResponseWriter, r *http.Request) {
+func (rule *Rule) happen(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	f := rule.fault
 	if f.Hold != nil {
 		select {
 		case <-f.Hold:
@@ -213,6 +221,10 @@ func (f Fault) happen(next http.Handler, w http.ResponseWriter, r *http.Request)
 	switch {
 	case f.Cut != 0:
 		f.cut(next, w, r)
+		if f.Stall {
+			rule.stall(r)
+		}
+		closeConnection(w)
 	case f.Status != 0:
 		// Read first, as a client may not look for an answer while it sends.
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -233,10 +245,15 @@ func (f Fault) headers() http.Header {
 	return f.Header.Clone()
 }
 
+// cut does what comes before the end of the connection.
 func (f Fault) cut(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	switch f.Cut {
 	case CutBefore:
 	case CutRequest:
+		if f.Stall {
+			_, _ = io.CopyN(io.Discard, r.Body, f.After)
+			break
+		}
 		r.Body = &cutBody{ReadCloser: r.Body, left: f.After}
 		record(next, r)
 	case CutAnswer:
@@ -247,5 +264,13 @@ func (f Fault) cut(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	case LoseAnswer:
 		record(next, r)
 	}
-	closeConnection(w)
+}
+
+// stall holds a request. That a client has gone is seen only once its body has
+// been read.
+func (rule *Rule) stall(r *http.Request) {
+	select {
+	case <-r.Context().Done():
+	case <-rule.over:
+	}
 }
