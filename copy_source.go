@@ -8,6 +8,7 @@ import (
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
+	"github.com/manifold-oci/manifold/registry"
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 )
@@ -95,11 +96,20 @@ type walk struct {
 	missing []Missing
 }
 
+// found is a manifest that was read from a place with a name. What was read by
+// way of mirrors is not known to be at the place itself.
+func found(b oci.Blob, p place, name string) publish.Manifest {
+	at := []string{name}
+	if s, ok := p.(*registry.Source); ok && s.Mirrored() {
+		return publish.Manifest{Blob: b, Mirrored: at}
+	}
+	return publish.Manifest{Blob: b, At: at, Seen: at}
+}
+
 func (w *walk) keep(b oci.Blob) publish.Manifest {
 	m, ok := w.g.known[b.Digest]
 	if !ok {
-		at := []string{w.g.name}
-		m = publish.Manifest{Blob: b, At: at, Seen: at}
+		m = found(b, w.g.place, w.g.name)
 		w.g.known[b.Digest] = m
 	}
 	w.out = append(w.out, m)

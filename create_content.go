@@ -108,7 +108,7 @@ func (m *Manifold) replaced(img index.Image, made oci.Blob) {
 func rewritten(old publish.Manifest, made oci.Blob) publish.Manifest {
 	out := publish.Manifest{Blob: made, BlobsAt: old.BlobsAt, Held: map[string][]digest.Digest{}}
 	if len(out.BlobsAt) == 0 {
-		out.BlobsAt = old.At
+		out.BlobsAt = old.Places()
 	}
 	refs, err := oci.References(old.Blob)
 	for _, place := range old.At {
@@ -187,6 +187,7 @@ func merge(all, more []publish.Manifest) []publish.Manifest {
 			continue
 		}
 		all[i].At = append(all[i].At, m.At...)
+		all[i].Mirrored = append(all[i].Mirrored, m.Mirrored...)
 		all[i].Seen = append(all[i].Seen, m.Seen...)
 	}
 	return all

@@ -69,7 +69,7 @@ type reader struct {
 }
 
 func (r *reader) keep(b oci.Blob) {
-	r.manifests = append(r.manifests, publish.Manifest{Blob: b, At: []string{r.name}, Seen: []string{r.name}})
+	r.manifests = append(r.manifests, found(b, r.place, r.name))
 }
 
 // fetch reads the manifests of images and attestations side by side and keeps

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +56,6 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 	started := time.Now()
 	o := m.planning(w.verb)
 	o.Targets, o.Expect, o.NoClobber = w.targets, w.Expect, w.NoClobber
-	w.content = m.believed(w.content)
 	p, err := w.plan(ctx, o)
 	if err != nil {
 		r := receipt(wanted(w), unplanned(w, err), m.reg.Stats(), started)
@@ -77,19 +75,6 @@ func (w publication) plan(ctx context.Context, o publish.Options) (plan.Plan, er
 		return publish.Make(ctx, w.content, o)
 	}
 	return publish.MakeAll(ctx, append([]publish.Item{{Content: w.content, Targets: w.targets}}, w.more...), o)
-}
-
-// believed takes back what was seen in a mirror instead of the repository
-// itself: it is read there before a tag moves.
-func (m *Manifold) believed(c publish.Content) publish.Content {
-	c.Manifests = slices.Clone(c.Manifests)
-	for i := range c.Manifests {
-		c.Manifests[i].Seen = slices.DeleteFunc(slices.Clone(c.Manifests[i].Seen), func(repository string) bool {
-			host, _, _ := strings.Cut(repository, "/")
-			return len(m.o.Registry.Mirrors[host]) > 0
-		})
-	}
-	return c
 }
 
 // planning are the options of a planner.

@@ -89,7 +89,7 @@ func (m *Manifold) Tag(ctx context.Context, o TagOptions) (Receipt, error) {
 		targets = append(targets, t.AsReference())
 	}
 	m.announce(nil, targets)
-	root, err := m.resolve(ctx, o.Source)
+	root, err := m.resolveHere(ctx, o.Source)
 	if err != nil {
 		return Receipt{}, at(o.Source, err)
 	}
@@ -102,6 +102,16 @@ func (m *Manifold) Tag(ctx context.Context, o TagOptions) (Receipt, error) {
 		return Receipt{}, err
 	}
 	return m.carryOut(ctx, p, m.applying(nil), started)
+}
+
+// resolveHere reads what a location names from the place itself: a mirror may be
+// behind, or have what its host has not.
+func (m *Manifold) resolveHere(ctx context.Context, l ref.Location) (oci.Blob, error) {
+	if l.Transport != ref.Registry {
+		return m.resolve(ctx, l)
+	}
+	r := l.Reference.OrLatest()
+	return m.reg.Repository(r).Manifest(ctx, r.Identifier())
 }
 
 func sameStore(a, b ref.Location) bool {

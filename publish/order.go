@@ -39,7 +39,7 @@ type sorter struct {
 
 // add notes a manifest; one that comes twice is kept with its places.
 func (s *sorter) add(m Manifest) {
-	if known, ok := s.known[m.Digest]; ok && len(known.At) > 0 {
+	if known, ok := s.known[m.Digest]; ok && len(known.Places()) > 0 {
 		return
 	}
 	s.known[m.Digest] = m

@@ -12,7 +12,7 @@ import (
 )
 
 // probe reads what a target holds: its tags, by one HEAD each, and a GET where
-// one names something else. Where a tag is right already, the manifests below it
+// one names something else; and what a mirror of it has given. Where a tag is right already, the manifests below it
 // are looked for, one HEAD each, so that a publish that happened is found to
 // have happened; with o.Stat their blobs too, one HEAD each.
 func probe(ctx context.Context, t *target, o Options) error {
@@ -39,7 +39,7 @@ func probeManifests(ctx context.Context, p Prober, t *target, o Options) error {
 			t.present[g.root.Digest] = true
 		}
 	}
-	ask := slices.DeleteFunc(t.likely(o), func(m Manifest) bool { return t.present[m.Digest] || t.read(m) })
+	ask := slices.DeleteFunc(append(t.likely(o), t.mirrored()...), func(m Manifest) bool { return t.present[m.Digest] || t.read(m) })
 	slices.SortFunc(ask, func(a, b Manifest) int { return strings.Compare(string(a.Digest), string(b.Digest)) })
 	ask = slices.CompactFunc(ask, func(a, b Manifest) bool { return a.Digest == b.Digest })
 	there := make([]bool, len(ask))
@@ -77,6 +77,11 @@ func (t *target) likely(o Options) []Manifest {
 		}
 	}
 	return out
+}
+
+// mirrored are the manifests that a mirror of the target has given.
+func (t *target) mirrored() []Manifest {
+	return slices.DeleteFunc(slices.Clone(t.ordered), func(m Manifest) bool { return !slices.Contains(m.Mirrored, t.repo.Name()) })
 }
 
 // names reports whether a tag of the target is to name root, and whether one

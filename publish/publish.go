@@ -63,7 +63,11 @@ type Manifest struct {
 	// repositories with host, or locations as package ref writes them. Empty
 	// for a manifest that was made in this run.
 	At []string
-	// BlobsAt are the places that hold its blobs when these differ from At.
+	// Mirrored are repositories of which a mirror has given the manifest. A
+	// target among them is asked for it, by one HEAD, before that is relied on.
+	Mirrored []string
+	// BlobsAt are the places that hold its blobs when these differ from At and
+	// Mirrored.
 	BlobsAt []string
 	// Held are blobs, by repository with host, that this run has put there or
 	// found there: they need no step.
@@ -72,6 +76,9 @@ type Manifest struct {
 	// that they need not be read back there before the tags move.
 	Seen []string
 }
+
+// Places are those that the manifest can be had from.
+func (m Manifest) Places() []string { return slices.Concat(m.At, m.Mirrored) }
 
 // Options say where to and how.
 type Options struct {

@@ -158,7 +158,7 @@ func elsewhere(d oci.Descriptor) bool {
 func (w *writer) sources(i int, m Manifest) []string {
 	places := m.BlobsAt
 	if len(places) == 0 {
-		places = m.At
+		places = m.Places()
 	}
 	if len(places) == 0 {
 		places = w.anywhere(i)
@@ -177,7 +177,7 @@ func (w *writer) sources(i int, m Manifest) []string {
 func (w *writer) anywhere(i int) []string {
 	var out []string
 	for _, m := range w.targets[i].ordered {
-		for _, p := range m.At {
+		for _, p := range m.Places() {
 			if !slices.Contains(out, p) {
 				out = append(out, p)
 			}

@@ -34,6 +34,9 @@ func (c *Client) Source(r ref.Reference) *Source {
 	return s
 }
 
+// Mirrored reports that there are mirrors: what is read may be a mirror's.
+func (s *Source) Mirrored() bool { return len(s.mirrors) > 0 }
+
 // first asks one place after the other until one answers. The error is that of
 // the repository's own host.
 func first[T any](ctx context.Context, s *Source, ask func(*Repository) (T, error)) (T, error) {
