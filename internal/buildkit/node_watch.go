@@ -7,7 +7,10 @@ import (
 
 	"github.com/docker/buildx/util/progress"
 	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/oci"
 	"github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/util/grpcerrors"
+	"google.golang.org/grpc/codes"
 )
 
 const (
@@ -79,6 +82,36 @@ func (w *watch) miss(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// LostError reports a node whose connection broke while it built.
+type LostError struct{ Err error }
+
+func (e *LostError) Error() string { return "the connection to the node broke: " + e.Err.Error() }
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+// lost returns an error if err is that of a node which is gone by now; what it was
+// building has not failed. A registry that a node does not reach looks the same,
+// but for that the node answers.
+func (p *port) lost(ctx context.Context, targets []target, err error) error {
+	if grpcerrors.Code(err) != codes.Unavailable {
+		return nil
+	}
+	c, dialled := p.machine.Driver.Client(context.WithoutCancel(ctx))
+	if dialled == nil {
+		timed, cancel := context.WithTimeout(ctx, watchFloor)
+		defer cancel()
+		_, dialled = c.ListWorkers(timed)
+	}
+	if dialled == nil {
+		return nil
+	}
+	var platform *oci.Platform
+	if len(targets) == 1 {
+		platform = &targets[0].platform
+	}
+	return p.fault(platform, &LostError{Err: err})
 }
 
 // lively tells the watch of progress.

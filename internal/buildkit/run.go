@@ -70,6 +70,9 @@ func (p *port) solve(ctx context.Context, targets []target, label string, keepGo
 	if cause := context.Cause(ctx); cause != nil {
 		return out, cause
 	}
+	if lost := p.lost(ctx, targets, err); lost != nil {
+		return out, lost
+	}
 	return out, p.failure(log, targets, label, err)
 }
 
