@@ -61,7 +61,7 @@ test: deps build buildkitd tools engines ## vet, staticcheck, actionlint and eve
 	$(STATICCHECK) ./...
 	$(ACTIONLINT) examples/ci/github.yml
 	go test -race $(LIGHT)
-	go test $(HEAVY)
+	go test -timeout 30m $(HEAVY)
 
 race: buildkitd tools ## every test with the race detector (slow)
 	go test -race ./...

@@ -97,6 +97,7 @@ func (b baking) run(ctx context.Context, bake *buildkit.Bake, common *buildkit.S
 		answers, err = b.c.Ask(ctx, bake, b.nodes, b.progress.Writer())
 	}
 	_ = b.progress.Wait() // a display that nobody sees does not fail a publish
+	b.compared(done)
 	if perr := b.print(done); err == nil {
 		err = perr
 	}

@@ -17,6 +17,7 @@ type baked struct {
 	name     string
 	receipt  manifold.Receipt
 	pushed   bool
+	flags    registryFlags  // with what -v has noted
 	metadata map[string]any // nil if it failed
 }
 
@@ -108,7 +109,7 @@ func (b baking) push(ctx context.Context, t buildkit.BakeTarget, w buildkit.Prog
 		Registry: m, Relay: o.relay, NoBinaryCheck: o.noBinaryCheck, Progress: w, Report: b.progress.Sink(),
 	})
 	built, err := m.Build(ctx, opts)
-	out := baked{receipt: built.Receipt, pushed: true}
+	out := baked{receipt: built.Receipt, pushed: true, flags: o.registryFlags}
 	if err == nil {
 		out.metadata = bakedMetadata(t.Spec, t.Names, built)
 	}
@@ -141,6 +142,13 @@ func bakedMetadata(spec *buildkit.Spec, names []string, built manifold.Built) ma
 	published := buildkit.Published{Index: built.Index.Descriptor, Names: names, Platforms: buildkit.PublishedPlatforms(built.Images)}
 	published.Index.Annotations = spec.IndexDescriptorAnnotations
 	return buildkit.Metadata(published)
+}
+
+// compared prints, with -v, the digests of every target that was published.
+func (b baking) compared(done []baked) {
+	for _, d := range done {
+		d.flags.compared(b.h, d.receipt)
+	}
 }
 
 // print prints a receipt for every target that was published.
