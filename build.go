@@ -34,6 +34,9 @@ type BuildOptions struct {
 	// Targets are the references to publish under. Nodes push to the
 	// repositories of these, so the nodes must have been made for them.
 	Targets []ref.Reference
+	// PlanOnly ends before the index: everything below it is sent, by digest,
+	// since only this run has it; the plan for the rest is returned.
+	PlanOnly bool
 	// MediaType of the index; empty follows the children.
 	MediaType string
 	// Annotations of the index, and of the entries of images.
@@ -75,8 +78,11 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 	}
 	built.Index = content.Root
 	built.Plan, built.Receipt, err = m.run(ctx, publication{
-		PublishOptions: o.PublishOptions, verb: "build", content: content, targets: o.Targets, places: places,
+		PublishOptions: o.PublishOptions, verb: "build", content: content, targets: o.Targets, places: places, dry: o.PlanOnly,
 	})
+	if o.PlanOnly && err == nil {
+		built.Plan, err = m.sendBelow(ctx, built.Plan, places)
+	}
 	built.Receipt.Blobs.relayed(images)
 	built.Receipt.Missing = missing(o.Platforms, images)
 	for _, img := range images {

@@ -107,6 +107,20 @@ func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, o apply.Options, s
 	return receipt(p, result, m.reg.Stats(), started).failed(err), err
 }
 
+// sendBelow carries out what a plan says about everything below its root, which
+// is written by digest, and returns the plan for the rest: that needs nothing
+// that only this run has.
+func (m *Manifold) sendBelow(ctx context.Context, p plan.Plan, places map[string]apply.BlobOpener) (plan.Plan, error) {
+	now, later := p.Split(func(s plan.Step) bool {
+		return s.Op == plan.CopyBlob || s.Op == plan.PutManifest && s.Digest != p.Root.Digest
+	})
+	if len(now.Steps) == 0 {
+		return later, nil
+	}
+	_, err := apply.Run(ctx, now, m.applying(places))
+	return later, err
+}
+
 // applying are the options of the writer.
 func (m *Manifold) applying(places map[string]apply.BlobOpener) apply.Options {
 	return apply.Options{

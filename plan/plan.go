@@ -13,6 +13,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
@@ -229,4 +230,23 @@ func (p Plan) TagMoves() []Step {
 		}
 	}
 	return out
+}
+
+// Split divides a plan in two: the steps that are to be done first, and the
+// rest, which no longer wait for those. A step that is to be first must not wait
+// for one that is not.
+func (p Plan) Split(first func(Step) bool) (now, later Plan) {
+	now, later = p, p
+	now.Steps, later.Steps = nil, nil
+	done := map[string]bool{}
+	for _, s := range p.Steps {
+		if first(s) {
+			done[s.ID] = true
+			now.Steps = append(now.Steps, s)
+			continue
+		}
+		s.After = slices.DeleteFunc(slices.Clone(s.After), func(id string) bool { return done[id] })
+		later.Steps = append(later.Steps, s)
+	}
+	return now, later
 }

@@ -51,3 +51,16 @@ func TestPlansThatCannotRunAreRefused(t *testing.T) {
 		t.Errorf("the unchanged plan: %v", err)
 	}
 }
+
+// TestSplitKeepsEveryStepOnce, and the rest waits for nothing that is elsewhere.
+func TestSplitKeepsEveryStepOnce(t *testing.T) {
+	now, later := valid().Split(func(s Step) bool { return s.Op == CopyBlob })
+	if len(now.Steps) != 1 || now.Steps[0].ID != "blob" || len(later.Steps) != 2 || len(later.Steps[0].After) != 0 {
+		t.Errorf("now %+v, later %+v", now.Steps, later.Steps)
+	}
+	for name, p := range map[string]Plan{"now": now, "later": later} {
+		if err := p.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

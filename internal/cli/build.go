@@ -61,6 +61,7 @@ and type=tar). All other outputs are buildx's own.`,
 	f.BoolVar(&o.json, "json", false, "Print the result as one JSON document")
 	o.registryFlags.add(f)
 	o.publishFlags.add(f)
+	f.StringVar(&o.planOut, "plan-out", "", "Build, push everything below the index by digest, write the plan for the index and its tags to a `file`; run it with: manifold apply")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runBuild(cmd.Context(), h, o, c, args[0]) }
 	return cmd
 }
@@ -114,7 +115,7 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 		return pushBuild(ctx, h, o, c, spec, nodes)
 	}
 	if o.publishFlags.set() {
-		return usage("--expect, --no-clobber and --receipt want --push")
+		return usage("--expect, --no-clobber, --receipt and --plan-out want --push")
 	}
 	if nodes.MustCombine(spec) {
 		return exportBuild(ctx, h, o, c, spec, nodes)
@@ -170,6 +171,9 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 		built, err = m.Build(ctx, opts)
 	}
 	_ = p.Wait() // a display that nobody sees does not fail a publish
+	if o.planOut != "" && err == nil {
+		return o.showPlan(h, built.Plan)
+	}
 	o.compared(h, built.Receipt)
 	out := outputFlags{json: o.json, quiet: spec.Quiet}
 	if err = o.record(built.Receipt, err); err != nil {
@@ -185,7 +189,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 func (o *buildOptions) library(spec *buildkit.Spec) (manifold.BuildOptions, error) {
 	opts := manifold.BuildOptions{
 		Platforms: spec.Platforms, AllowEmulation: o.allowEmulation, KeepGoing: o.keepGoing,
-		Annotations: spec.IndexAnnotations,
+		Annotations: spec.IndexAnnotations, PlanOnly: o.planOut != "",
 	}
 	for _, a := range spec.DescriptorAnnotations {
 		opts.DescriptorAnnotations = append(opts.DescriptorAnnotations, manifold.DescriptorAnnotation{Platform: a.Platform, Key: a.Key, Value: a.Value})

@@ -31,7 +31,9 @@ func (p *publishFlags) addPlan(f *pflag.FlagSet) {
 	f.StringVar(&p.planOut, "plan-out", "", "Write the plan to a `file` and publish nothing; run it with: manifold apply")
 }
 
-func (p *publishFlags) set() bool { return len(p.expect) > 0 || p.noClobber || p.receipt != "" }
+func (p *publishFlags) set() bool {
+	return len(p.expect) > 0 || p.noClobber || p.receipt != "" || p.planOut != ""
+}
 
 // publishing reads the preconditions on the tags of targets.
 func (p *publishFlags) publishing(targets []ref.Reference) (manifold.PublishOptions, error) {
