@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -97,7 +98,14 @@ func (m *Manifold) open(ctx context.Context, l ref.Location) (place, string, err
 	return lay, placeName(l), err
 }
 
+// placeName is absolute where it is a path: a plan may be run from another
+// directory.
 func placeName(l ref.Location) string {
+	if l.Transport != ref.DockerDaemon {
+		if path, err := filepath.Abs(l.Path); err == nil {
+			l.Path = path
+		}
+	}
 	return ref.Location{Transport: l.Transport, Path: l.Path}.String()
 }
 

@@ -150,11 +150,11 @@ func planBytes(p plan.Plan) ([]byte, error) {
 
 // takeUp returns the plan to run: the one of an earlier run that was
 // interrupted, since that knows what the tags named before, unless they name
-// something else by now.
+// something else by now. Its content comes from where p has it, if it can.
 func (m *Manifold) takeUp(ctx context.Context, p plan.Plan, j *record, o apply.Options) plan.Plan {
 	_, err := apply.Compare(ctx, *j.earlier, o)
 	if err == nil {
-		return *j.earlier
+		return j.earlier.WithSources(p)
 	}
 	var world *apply.WorldError
 	if errors.As(err, &world) {

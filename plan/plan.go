@@ -250,3 +250,29 @@ func (p Plan) Split(first func(Step) bool) (now, later Plan) {
 	}
 	return now, later
 }
+
+// WithSources returns the plan with the sources that another one has for the
+// same blobs before its own.
+func (p Plan) WithSources(other Plan) Plan {
+	from := map[string][]string{}
+	key := func(s Step) string { return s.Target + "@" + s.Digest.String() }
+	for _, s := range other.Steps {
+		if s.Op == CopyBlob {
+			from[key(s)] = s.From
+		}
+	}
+	p.Steps = slices.Clone(p.Steps)
+	for i, s := range p.Steps {
+		if s.Op != CopyBlob {
+			continue
+		}
+		all := slices.Clone(from[key(s)])
+		for _, place := range s.From {
+			if !slices.Contains(all, place) {
+				all = append(all, place)
+			}
+		}
+		p.Steps[i].From = all
+	}
+	return p
+}

@@ -64,3 +64,13 @@ func TestSplitKeepsEveryStepOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestSourcesOfTheRunThatIsUnderWayComeFirst(t *testing.T) {
+	other := valid()
+	other.Steps[0].From = []string{"s.test/c", "r.test/b"}
+	p := valid()
+	got := p.WithSources(other).Steps[0].From
+	if strings.Join(got, " ") != "s.test/c r.test/b" || len(p.Steps[0].From) != 1 {
+		t.Errorf("from %v, the plan itself %v", got, p.Steps[0].From)
+	}
+}
