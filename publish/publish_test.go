@@ -156,10 +156,10 @@ func TestSameRepositoryNeedsOnlyTheIndex(t *testing.T) {
 		"r.test/app read back index",
 		"r.test/app move tag 1",
 		"r.test/app move tag latest",
-		"r.test/app confirm tag 1",
-		"r.test/app confirm tag latest",
 		"r.test/app confirm amd64",
 		"r.test/app confirm arm64",
+		"r.test/app confirm tag 1",
+		"r.test/app confirm tag latest",
 	}
 	if diff := cmp.Diff(want, ops(p, names)); diff != "" {
 		t.Error(diff)
@@ -183,8 +183,8 @@ func TestOtherRepositoryGetsContentChildrenFirst(t *testing.T) {
 		"r.test/app put manifest arm64",
 		"r.test/app put manifest index",
 		"r.test/app read back amd64", "r.test/app read back arm64", "r.test/app read back index",
-		"r.test/app move tag 1", "r.test/app confirm tag 1",
-		"r.test/app confirm amd64", "r.test/app confirm arm64",
+		"r.test/app move tag 1", "r.test/app confirm amd64", "r.test/app confirm arm64",
+		"r.test/app confirm tag 1",
 	}
 	if diff := cmp.Diff(want, ops(p, names)); diff != "" {
 		t.Error(diff)

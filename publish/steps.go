@@ -254,23 +254,33 @@ func (w *writer) allWritten() []string {
 	return out
 }
 
-// confirms reads the moved tags and, below each, every manifest again.
+// confirms reads every manifest below the moved tags again, and then the tags:
+// the later a tag is read, the more of the writers that were at it too are
+// noticed.
 func (w *writer) confirms(i int) {
 	t := w.targets[i]
 	if len(w.moved) == 0 {
 		return
 	}
 	last := []string{w.moved[len(w.moved)-1]}
+	after := append(slices.Clone(last), w.confirmManifests(i, last)...)
 	for _, g := range t.tags {
 		if g.right() {
 			continue
 		}
 		s := w.step(i, plan.ConfirmTag, g.root.Descriptor)
 		s.ID = fmt.Sprintf("%d/confirm-tag/%s", i, g.name)
-		s.Tag, s.Previous, s.Check, s.After = g.name, g.previous.Digest, g.checked, last
+		s.Tag, s.Previous, s.Check, s.After = g.name, g.previous.Digest, g.checked, after
 		w.add(s)
 	}
+}
+
+// confirmManifests adds the steps for the manifests below moved tags, and returns
+// their IDs.
+func (w *writer) confirmManifests(i int, after []string) []string {
+	t := w.targets[i]
 	done := map[digest.Digest]bool{}
+	var ids []string
 	for _, c := range t.contents {
 		if named, _ := t.names(c.root); named && !t.moves(c.root) || !slices.ContainsFunc(t.tags, func(g tag) bool { return !g.right() }) {
 			continue
@@ -281,8 +291,9 @@ func (w *writer) confirms(i int) {
 			}
 			done[m.Digest] = true
 			s := w.step(i, plan.Confirm, m.Descriptor)
-			s.After = last
-			w.add(s)
+			s.After = after
+			ids = append(ids, w.add(s))
 		}
 	}
+	return ids
 }
