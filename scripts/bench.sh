@@ -1,7 +1,8 @@
 #!/bin/bash
 # Compares manifold with buildx, the one that go.mod requires, on this machine
 # and in one run:
-#   1. a cached build for two platforms on two local nodes, with push;
+#   1. builds for two platforms on two local nodes, with push: cached and not, with
+#      provenance and without;
 #   2. the requests that an index of eight images costs (create against
 #      imagetools create), as a registry's access log has them;
 #   3. start-up (version).
@@ -80,6 +81,10 @@ manifold_fresh() { bin/manifold build $on_both --provenance=false -t "$registry/
 buildx_fresh() { bin/buildx build $on_both --provenance=false -t "$registry/b$1:1" examples/hello; }
 manifold_attested() { bin/manifold build $on_both -t "$registry/ma$1:1" examples/hello; }
 buildx_attested() { bin/buildx build $on_both -t "$registry/ba$1:1" examples/hello; }
+manifold_uncached() { bin/manifold build $on_both --no-cache --provenance=false -t "$registry/mu$1:1" examples/hello; }
+buildx_uncached() { bin/buildx build $on_both --no-cache --provenance=false -t "$registry/bu$1:1" examples/hello; }
+manifold_uncached_attested() { bin/manifold build $on_both --no-cache -t "$registry/mua$1:1" examples/hello; }
+buildx_uncached_attested() { bin/buildx build $on_both --no-cache -t "$registry/bua$1:1" examples/hello; }
 manifold_version() { bin/manifold version; }
 buildx_version() { bin/buildx version; }
 
@@ -108,6 +113,8 @@ row "" manifold buildx ratio
 compare "cached build, nothing new to publish" manifold_same buildx_same
 compare "cached build, published to a new repository" manifold_fresh buildx_fresh
 compare "the same with provenance" manifold_attested buildx_attested
+compare "uncached build, published to a new repository" manifold_uncached buildx_uncached
+compare "the same with provenance" manifold_uncached_attested buildx_uncached_attested
 compare "start-up (version)" manifold_version buildx_version
 a=$(requests manifold bin/manifold create -t "$counted/eight:m" "${eight[@]}")
 b=$(requests buildx bin/buildx imagetools create -t "$counted/eight:b" "${eight[@]}")
