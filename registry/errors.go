@@ -146,6 +146,13 @@ func Denied(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
+// LoginRefused reports whether a login was given and not accepted: without one,
+// the same may be allowed to anybody.
+func LoginRefused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusUnauthorized && strings.HasPrefix(e.Login, "with ")
+}
+
 // Immutable reports whether a registry refused to move or delete a tag because
 // of a rule about tags: TAG_INVALID (Amazon ECR), DENIED (zot, Docker Hub), 409
 // (Quay), 412 (Harbor). 403 DENIED is also what a missing permission looks like.

@@ -85,6 +85,8 @@ func registryHint(err error) string {
 		return "this registry cannot delete a tag alone, or deleting is switched off; nothing was deleted, since its digest has other tags to lose"
 	case registry.Immutable(err):
 		return "the tag may not be moved in this registry: publish under a new tag"
+	case registry.LoginRefused(err):
+		return "the login was refused: log in again with docker login HOST; if the image is public, docker logout HOST will do"
 	case registry.Denied(err):
 		return "log in with: docker login HOST"
 	case is[*manifold.UnfinishedError](err):

@@ -26,7 +26,7 @@ var _ = scriptCommands(map[string]scriptCommand{
 	"remove":   remove,
 })
 
-// registry NAME [distribution|docker28|referrers] [basic|token|tls]: starts a
+// registry NAME [distribution|docker28|referrers] [basic|token|public|tls]: starts a
 // registry and sets $NAME to its host:port, $NAME_USER and $NAME_PASSWORD to its
 // login. With tls, $NAME_CA is a file with its certificate.
 func startRegistry(k *kit, args []string) {
@@ -45,6 +45,8 @@ func startRegistry(k *kit, args []string) {
 			start = registrytest.WithReferrers
 		case "basic":
 			opts = append(opts, registrytest.BasicAuth("user", "pass word"))
+		case "public": // to who sends no login
+			opts = append(opts, registrytest.TokenAuth(registrytest.TokenOptions{Username: "user", Password: "pass word", AnonymousPull: true}))
 		case "token":
 			opts = append(opts, registrytest.TokenAuth(registrytest.TokenOptions{Username: "user", Password: "pass word"}))
 		case "tls":
