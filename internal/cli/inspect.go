@@ -7,6 +7,7 @@ import (
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/audit"
 	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
 )
@@ -18,6 +19,7 @@ type inspectOptions struct {
 	digest bool
 	format string
 
+	platform  string
 	referrers bool
 }
 
@@ -34,6 +36,10 @@ only the image's config tells is marked. The reference may be an image layout
 A manifest that is not there is shown as missing, and the exit code is 1; what
 else may be wrong with an image, "manifold verify" tells.
 
+With --platform only the image for that platform is shown; with --raw and --digest
+it is that image's manifest, byte for byte, and its digest. A platform that is not
+there is an error that lists those that are.
+
 --format takes a Go template over the document that --json prints, with the
 function json.`,
 		Args: exactly(1, "one reference"),
@@ -44,6 +50,7 @@ function json.`,
 	f.BoolVar(&o.json, "json", false, "Print the tree as JSON")
 	f.BoolVar(&o.digest, "digest", false, "Print the digest only")
 	f.BoolVar(&o.referrers, "referrers", false, "Show what refers to the index and to each child, too")
+	f.StringVarP(&o.platform, "platform", "p", "", "Show only the image for this `platform`")
 	f.StringVar(&o.format, "format", "", "Print by a Go `template`")
 	cmd.MarkFlagsMutuallyExclusive("raw", "json", "digest", "format")
 	o.registryFlags.add(f)
@@ -61,6 +68,9 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 	}
 	m := o.library(h, warnings(h))
 	defer m.Close()
+	if l, err = o.narrowed(ctx, m, l); err != nil {
+		return err
+	}
 	if o.raw || o.digest {
 		b, err := m.Resolve(ctx, l)
 		if err != nil {
@@ -89,6 +99,18 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 		return err
 	}
 	return whole(l, doc.Tree)
+}
+
+// narrowed is the location of the image that --platform asks for.
+func (o inspectOptions) narrowed(ctx context.Context, m *manifold.Manifold, l ref.Location) (ref.Location, error) {
+	if o.platform == "" {
+		return l, nil
+	}
+	p, err := oci.ParsePlatform(o.platform)
+	if err != nil {
+		return l, err
+	}
+	return m.AtPlatform(ctx, l, p)
 }
 
 // whole is an error for a tree with holes: it was shown, but nobody can pull it.
