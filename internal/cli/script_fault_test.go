@@ -255,7 +255,10 @@ func (n *buildNode) end(s os.Signal) {
 		if err := n.cmd.Process.Signal(s); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
+		// One that waits for a request that is held has no reason to end.
+		late := time.AfterFunc(5*time.Second, func() { _ = n.cmd.Process.Kill() })
 		<-n.drained
 		_ = n.cmd.Wait()
+		late.Stop()
 	})
 }
