@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -180,6 +179,5 @@ func metadata(made manifold.Created, targets []ref.Reference) map[string]any {
 
 // printIndex prints the exact bytes and a newline, as buildx imagetools does.
 func printIndex(w io.Writer, b oci.Blob) error {
-	_, err := fmt.Fprintf(w, "%s\n", b.Bytes)
-	return err
+	return rawDocument(w, append(slices.Clone(b.Bytes), '\n'))
 }

@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"strings"
+	"text/template"
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/audit"
@@ -80,8 +83,7 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 			_, err = fmt.Fprintln(h.Out, b.Digest)
 			return err
 		}
-		_, err = h.Out.Write(b.Bytes)
-		return err
+		return rawDocument(h.Out, b.Bytes)
 	}
 	doc, err := o.inspection(ctx, m, l)
 	if err != nil {
@@ -91,7 +93,7 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 	case o.json:
 		err = render.JSON(h.Out, doc)
 	case o.format != "":
-		err = t.Execute(h.Out, doc)
+		err = executed(h.Out, t, doc)
 	default:
 		err = render.Tree(h.Out, doc)
 	}
@@ -99,6 +101,16 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 		return err
 	}
 	return whole(l, doc.Tree)
+}
+
+// executed writes what a template makes of foreign text, fit for a terminal.
+func executed(w io.Writer, t *template.Template, doc render.Inspection) error {
+	var b strings.Builder
+	err := t.Execute(&b, doc)
+	if _, writeErr := io.WriteString(w, render.Text(b.String())); err == nil {
+		err = writeErr
+	}
+	return err
 }
 
 // narrowed is the location of the image that --platform asks for.

@@ -121,8 +121,7 @@ func newManifestInspect(h Host) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = h.Out.Write(text)
-			return err
+			return rawDocument(h.Out, text)
 		},
 	}
 	f := cmd.Flags()

@@ -41,16 +41,22 @@ func allowed(r rune, keep string) bool {
 	return r != utf8.RuneError && unicode.IsPrint(r) || strings.ContainsRune(keep, r)
 }
 
-// escapeJSON does the same with a JSON document, which has such characters in
-// strings only.
-func escapeJSON(s string) string {
-	if printable(s, "\n") == s {
+// Document does the same with a JSON document of somebody else: what is in its
+// strings is escaped as JSON has it, and means the same.
+func Document(s string) string { return escape(s, "\n\t") }
+
+// escapeJSON does the same with a JSON document of this program, which has such
+// characters in strings only.
+func escapeJSON(s string) string { return escape(s, "\n") }
+
+func escape(s, keep string) string {
+	if printable(s, keep) == s {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case allowed(r, "\n"):
+		case allowed(r, keep):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
