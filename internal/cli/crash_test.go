@@ -34,6 +34,7 @@ type crash struct {
 // run, each tag names the old index or the new one, whole; in the end both name
 // the new one, nothing that was there has been sent again, and nothing is left.
 func TestKilledAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	source, target := registrytest.Distribution(t), registrytest.Distribution(t)
 	old, whole := crashContents(t, source)
 	c := newCrash(t, source, "first", old, target)

@@ -24,6 +24,7 @@ import (
 // ends with 130, says what became of each tag and how to go on, and has
 // cancelled what it was uploading. Then it is taken up and finished.
 func TestInterruptedAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	source := registrytest.Distribution(t)
 	targets := []*registrytest.Registry{registrytest.Distribution(t), registrytest.Docker28(t)}
 	old, whole := crashContents(t, source)
