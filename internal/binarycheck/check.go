@@ -84,20 +84,33 @@ func Check(ctx context.Context, img Image, files Files) error {
 	if !knows(img.Platform) {
 		return nil
 	}
-	if _, err := files.List(ctx, "/"); err != nil {
+	var root []File
+	looks, looking := errgroup.WithContext(ctx)
+	looks.Go(func() (err error) {
+		root, err = files.List(looking, "/")
+		return err
+	})
+	started := img.started(nil)
+	looks.Go(func() error { return checkFiles(looking, img.Platform, files, started, true) })
+	if err := looks.Wait(); err != nil {
 		return err
 	}
-	started := img.started()
-	for _, name := range started {
-		if err := checkFile(ctx, img.Platform, files, name, true); err != nil {
-			return err
-		}
+	dirs := img.path(root)
+	found := slices.DeleteFunc(img.started(dirs), func(n string) bool { return slices.Contains(started, n) })
+	if err := checkFiles(ctx, img.Platform, files, found, true); err != nil {
+		return err
 	}
-	names := slices.DeleteFunc(inPath(ctx, img, files), func(n string) bool { return slices.Contains(started, n) })
+	started = append(started, found...)
+	names := slices.DeleteFunc(inPath(ctx, dirs, files), func(n string) bool { return slices.Contains(started, n) })
+	return checkFiles(ctx, img.Platform, files, names, false)
+}
+
+// checkFiles reads files, a few at a time.
+func checkFiles(ctx context.Context, p oci.Platform, files Files, names []string, start bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, name := range names {
-		group.Go(func() error { return checkFile(ctx, img.Platform, files, name, false) })
+		group.Go(func() error { return checkFile(ctx, p, files, name, start) })
 	}
 	return group.Wait()
 }
@@ -116,12 +129,13 @@ func checkFile(ctx context.Context, p oci.Platform, files Files, name string, st
 	return &MismatchError{Platform: p, File: name, Found: h.String()}
 }
 
-// started lists the files that may be what the image starts.
-func (img Image) started() []string {
+// started lists the files that may be what the image starts, of programs without a
+// folder those that dirs may have.
+func (img Image) started(dirs []string) []string {
 	var out []string
 	for _, argv := range [][]string{img.Entrypoint, img.Cmd} {
 		for _, word := range programs(argv) {
-			out = append(out, img.places(word)...)
+			out = append(out, img.places(word, dirs)...)
 		}
 	}
 	slices.Sort(out)
@@ -150,7 +164,7 @@ func programs(argv []string) []string {
 }
 
 // places are where a program may be.
-func (img Image) places(word string) []string {
+func (img Image) places(word string, dirs []string) []string {
 	if word == "" {
 		return nil
 	}
@@ -158,7 +172,7 @@ func (img Image) places(word string) []string {
 		return []string{path.Join("/", absolute(img.WorkingDir, word))}
 	}
 	var out []string
-	for _, dir := range img.path() {
+	for _, dir := range dirs {
 		out = append(out, path.Join(dir, word))
 	}
 	return out
@@ -171,8 +185,9 @@ func absolute(dir, name string) string {
 	return path.Join(dir, name)
 }
 
-// path are the folders of PATH, each once.
-func (img Image) path() []string {
+// path are the folders of PATH, each once. Those that cannot be there, going by
+// the root folder, are left out: an image without them is asked for nothing.
+func (img Image) path(root []File) []string {
 	value := defaultPath
 	for _, e := range img.Env {
 		if v, ok := strings.CutPrefix(e, "PATH="); ok {
@@ -181,23 +196,29 @@ func (img Image) path() []string {
 	}
 	var out []string
 	for dir := range strings.SplitSeq(value, ":") {
-		if dir = path.Clean(dir); strings.HasPrefix(dir, "/") && !slices.Contains(out, dir) {
+		if dir = path.Clean(dir); strings.HasPrefix(dir, "/") && !slices.Contains(out, dir) && within(root, dir) {
 			out = append(out, dir)
 		}
 	}
 	return out
 }
 
+// within reports whether the root folder has the first part of a path.
+func within(root []File, dir string) bool {
+	first, _, _ := strings.Cut(dir[1:], "/")
+	return first == "" || slices.ContainsFunc(root, func(f File) bool { return f.Name == first })
+}
+
 // inPath lists the programs of PATH that changed last. A folder that is another's
 // link shows the same files, which are looked at once.
-func inPath(ctx context.Context, img Image, files Files) []string {
+func inPath(ctx context.Context, dirs []string, files Files) []string {
 	type found struct {
 		File
 		at string
 	}
 	var all []found
 	seen := map[File]bool{}
-	for _, dir := range img.path() {
+	for _, dir := range dirs {
 		list, err := files.List(ctx, dir)
 		if err != nil {
 			continue // most of PATH is not there in most images

@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/manifold-oci/manifold/oci"
 )
 
@@ -67,10 +70,23 @@ func (t tree) List(_ context.Context, dir string) ([]File, error) {
 			out = append(out, File{Name: path.Base(name), Program: true, Size: int64(len(b)), Changed: changed})
 		}
 	}
-	if len(out) == 0 && dir != "/" {
+	if dir == "/" {
+		return append(out, t.folders()...), nil
+	}
+	if len(out) == 0 {
 		return nil, fs.ErrNotExist
 	}
 	return out, nil
+}
+
+func (t tree) folders() []File {
+	var out []File
+	for name := range t {
+		if first, _, deeper := strings.Cut(name[1:], "/"); deeper {
+			out = append(out, File{Name: first})
+		}
+	}
+	return out
 }
 
 func platform(t *testing.T, s string) oci.Platform {
@@ -137,6 +153,42 @@ func TestFilesThatChangedLastAreLookedAtFirst(t *testing.T) {
 	}
 	if err := Check(t.Context(), Image{Platform: platform(t, "linux/arm64")}, files); err == nil {
 		t.Error("the newest file was not read")
+	}
+}
+
+// asked is a tree that notes what it is asked for.
+type asked struct {
+	tree
+	mu    *sync.Mutex
+	names map[string]int
+}
+
+func (a asked) note(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.names[name]++
+}
+
+func (a asked) Head(ctx context.Context, name string, n int) ([]byte, error) {
+	a.note("head " + name)
+	return a.tree.Head(ctx, name, n)
+}
+
+func (a asked) List(ctx context.Context, dir string) ([]File, error) {
+	a.note("list " + dir)
+	return a.tree.List(ctx, dir)
+}
+
+// Each question is a request to a node, and a line in its log when the folder is
+// not there.
+func TestFoldersThatCannotBeThereAreNotAskedFor(t *testing.T) {
+	files := asked{tree{"/hello": arm64}, &sync.Mutex{}, map[string]int{}}
+	img := Image{Platform: platform(t, "linux/arm64"), Entrypoint: []string{"/hello"}, Cmd: []string{"hello"}}
+	if err := Check(t.Context(), img, files); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]int{"list /": 1, "head /hello": 1}, files.names); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -49,12 +49,6 @@ func wantedAttests(spec *Spec) map[string]*string {
 // provenance is the type of attestation that describes a build.
 const provenance = "provenance"
 
-// attestsBeside reports that one build can push the image and export its
-// attestations. Only provenance can be kept out of what is pushed.
-func attestsBeside(spec *Spec) bool {
-	return slices.Equal(attested(spec), []string{provenance})
-}
-
 // defaultProvenance is nil with Docker media types, which cannot be attested.
 func defaultProvenance(spec *Spec) *string {
 	if dockerTypes(spec) {
@@ -137,20 +131,6 @@ func split(root digest.Digest, index oci.Index) (oci.Descriptor, []oci.Entry, er
 		return oci.Descriptor{}, nil, &ExportError{Digest: root, Reason: fmt.Sprintf("the index has %d images, one was asked for", len(images))}
 	}
 	return images[0], attestations, nil
-}
-
-// readBeside reads what was exported in the same build as the push of image.
-// Where BuildKit attests nothing, that is the image alone.
-func readBeside(s *Store, image oci.Blob) (received, error) {
-	root, ok := s.beside.index()
-	if !ok {
-		root = image.Descriptor
-	}
-	got, err := readReceived(s, root)
-	if err == nil && got.image.Digest != image.Digest {
-		err = &ExportError{Digest: root.Digest, Reason: "it holds " + got.image.Digest.String() + ", and " + image.Digest.String() + " was pushed"}
-	}
-	return got, err
 }
 
 func readImage(s *Store, d oci.Descriptor) (received, error) {

@@ -1,6 +1,7 @@
 package buildkit
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -11,6 +12,8 @@ import (
 )
 
 type object = map[string]any
+
+func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 func text(t *testing.T, v any) string {
 	t.Helper()

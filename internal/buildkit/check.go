@@ -17,7 +17,8 @@ import (
 )
 
 // checker looks at the binaries of each image on its node, when it is built and
-// before it is exported: no layer moves for it.
+// before it is exported. Nothing comes to the client for it; a node that fetches
+// the layers of a base image only when they are used fetches them now.
 type checker struct {
 	port  *port
 	notes *outcomes
@@ -32,12 +33,14 @@ func (c checker) evaluate(ctx context.Context, name string, _ gateway.Client, re
 	if err != nil || ref == nil {
 		return nil // an image without files
 	}
-	if err := ref.Evaluate(ctx); err != nil {
-		return err // the build itself
-	}
+	built := make(chan error, 1)
+	go func() { built <- ref.Evaluate(ctx) }()
 	img, err := imageOf(res, o.Platforms[0])
 	if err == nil {
-		err = binarycheck.Check(ctx, img, imageFiles{ref})
+		err = binarycheck.Check(ctx, img, imageFiles{ref}) // as soon as it is built
+	}
+	if err := <-built; err != nil {
+		return err
 	}
 	if err == nil || context.Cause(ctx) != nil {
 		return context.Cause(ctx)

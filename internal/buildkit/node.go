@@ -110,6 +110,7 @@ type port struct {
 	files    *tars // not nil to write files and no image
 	progress progress.Writer
 	stdin    *stdin
+	contents func(context.Context) source // the node's own when nil
 }
 
 // Name is the name in its buildx instance, or the endpoint.

@@ -74,10 +74,7 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 	for i, r := range repos {
 		names[i] = r.Name()
 	}
-	results, err := p.solve(ctx, p.pushes(platforms, names, attestsBeside(p.spec)), "", keepGoing)
-	if err != nil && takesOneExport(err) {
-		results, err = p.solve(ctx, p.pushes(platforms, names, false), "", keepGoing)
-	}
+	results, err := p.push(ctx, platforms, names, keepGoing)
 	if err != nil && p.couldNotPush(ctx, err) {
 		p.o.Report.Warn(p.Name(), fmt.Sprintf("the node could not push, what it has built passes through here: %v", err))
 		return p.relay(ctx, platforms, keepGoing)
@@ -85,33 +82,12 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 	if err != nil {
 		return p.unread(results), err
 	}
+	attest := fetchBeside(ctx, results)
 	images, err := p.readPushed(ctx, results, repos)
-	if err != nil || p.attestedBeside(images, results) {
+	if attested := attest(images); attested || err != nil {
 		return images, err
 	}
 	return p.attest(ctx, images, keepGoing)
-}
-
-// pushes are the targets of a node that pushes; attest says that provenance is
-// exported here in the same build.
-func (p *port) pushes(platforms []oci.Platform, repositories []string, attest bool) []target {
-	var targets []target
-	for _, pl := range platforms {
-		t := target{platform: pl, options: pushOptions(p.spec, pl, repositories)}
-		if attest {
-			t.store = p.store()
-			t.store.beside = &beside{}
-			t.options = besideOptions(p.spec, pl, t.options, t.store)
-		}
-		targets = append(targets, t)
-	}
-	return targets
-}
-
-// takesOneExport recognises buildx's word on nodes before BuildKit 0.13, which
-// it gives before anything is built.
-func takesOneExport(err error) bool {
-	return strings.Contains(err.Error(), "multiple outputs currently unsupported")
 }
 
 // couldNotPush reports that a node has built its images and the push failed.
@@ -127,7 +103,7 @@ func (p *port) unread(results []result) []build.Image {
 	for _, r := range results {
 		im := p.image(r)
 		var err error
-		if im.Manifest.Descriptor, err = exported(r.response); err == nil {
+		if im.Manifest.Descriptor, err = r.image(); err == nil {
 			images = append(images, im)
 		}
 	}
@@ -153,7 +129,7 @@ func (p *port) readPushed(ctx context.Context, results []result, repos []ref.Ref
 
 func (p *port) pushed(ctx context.Context, r result, repos []ref.Reference) (build.Image, error) {
 	im := p.image(r)
-	d, err := exported(r.response)
+	d, err := r.image()
 	if err != nil {
 		return im, err
 	}
@@ -198,25 +174,6 @@ func (p *port) attest(ctx context.Context, images []build.Image, keepGoing bool)
 		}
 	}
 	return images, nil
-}
-
-// attestedBeside adds the attestations that were exported in the build that
-// pushed the images. False says that they are still to be made: there was no
-// such export, or it is not what it should be.
-func (p *port) attestedBeside(images []build.Image, results []result) bool {
-	for i, r := range results {
-		if r.store == nil {
-			return false
-		}
-		got, err := readBeside(r.store, images[i].Manifest)
-		if err == nil {
-			_, err = got.apply(&images[i], r.store)
-		}
-		if err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 func (p *port) addAttestations(im *build.Image, r result) error {

@@ -60,6 +60,12 @@ func startNode(t *testing.T, platform string) string {
 // startMortalNode is startNode with a way to kill it.
 func startMortalNode(t *testing.T, platform string) (endpoint string, kill func()) {
 	t.Helper()
+	return startNodeWith(t, platform, "native")
+}
+
+// startNodeWith is a node that keeps file systems in a way of the caller's choice.
+func startNodeWith(t *testing.T, platform, snapshotter string) (endpoint string, kill func()) {
+	t.Helper()
 	bin, err := buildkitdBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +77,7 @@ func startMortalNode(t *testing.T, platform string) (endpoint string, kill func(
 	}
 	endpoint = "unix://" + filepath.Join(dir, "s")
 	cmd := exec.Command(bin, "--root", filepath.Join(dir, "root"), "--addr", endpoint, "--containerd-worker=false",
-		"--oci-worker=true", "--oci-worker-snapshotter=native", "--oci-worker-platform", platform)
+		"--oci-worker=true", "--oci-worker-snapshotter="+snapshotter, "--oci-worker-platform", platform)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

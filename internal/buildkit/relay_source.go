@@ -29,6 +29,9 @@ type nodeContent struct{ api contentapi.ContentClient }
 
 // content is the node's content store, over the connection that it builds on.
 func (p *port) content(ctx context.Context) source {
+	if p.contents != nil {
+		return p.contents(ctx)
+	}
 	c, err := p.machine.Driver.Client(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil // the build will say so

@@ -29,6 +29,18 @@ type result struct {
 	target
 	response *client.SolveResponse
 	took     time.Duration
+	beside   *beside // what was made next to a push
+}
+
+// image describes the image that was exported, or pushed.
+func (r result) image() (oci.Descriptor, error) {
+	switch {
+	case r.beside != nil:
+		return r.beside.image, nil
+	case len(r.options.Exports) > 1:
+		return oci.Descriptor{}, &ExportError{Reason: "what was made beside the push could not be read from the node"}
+	}
+	return exported(r.response)
 }
 
 // solve runs targets in one build of buildx over this node alone, so that the

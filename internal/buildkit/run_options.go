@@ -76,35 +76,35 @@ func storeOptions(spec *Spec, p oci.Platform, store *Store) buildx.Options {
 	return o
 }
 
-// besideOptions have the build that pushes an image export the image with its
-// provenance to a store too. What is pushed has none: an exporter leaves out
-// provenance that is "inline only" if it is told not to inline.
-func besideOptions(spec *Spec, p oci.Platform, push buildx.Options, store *Store) buildx.Options {
-	o := storeOptions(spec, p, store)
-	v := *o.Attests[provenance] + ",inline-only=true"
+// besideOptions have the build that pushes an image make it with its provenance,
+// too. What is pushed has none: an exporter leaves out provenance that is "inline
+// only" if it is told not to inline. The other one stays in the node's content
+// store, without a name.
+func besideOptions(spec *Spec, p oci.Platform, push buildx.Options) buildx.Options {
+	v := *wantedAttests(spec)[provenance] + ",inline-only=true"
 	push.Attests = map[string]*string{provenance: &v}
-	inline(push.Exports, false)
-	inline(o.Exports, true)
-	// What both answer is known from the last one.
-	push.Exports = append(o.Exports, push.Exports...)
+	inline := string(exptypes.OptKeyForceInlineAttestations)
+	push.Exports[0].Attrs[inline] = "false"
+	attrs := commitAttrs(spec, p)
+	maps.Copy(attrs, map[string]string{inline: "true", "name": strings.Join(spec.Names, ","), "push": "false", "store": "false", "unpack": "false"})
+	// What both answer is known from the last one, which knows the other's image.
+	push.Exports = append(push.Exports, client.ExportEntry{Type: client.ExporterImage, Attrs: attrs})
 	return push
 }
 
-func inline(exports []client.ExportEntry, yes bool) {
-	for _, e := range exports {
-		e.Attrs[string(exptypes.OptKeyForceInlineAttestations)] = strconv.FormatBool(yes)
-	}
-}
-
-// attestOptions are storeOptions for an image that was built just now: all
-// steps come from the cache, and nothing is exported a second time. Inline
-// cache stays, it is part of the image config.
-func attestOptions(spec *Spec, p oci.Platform, store *Store) buildx.Options {
-	o := storeOptions(spec, p, store)
+// again are options for a build that was made just now: all steps come from the
+// cache, and nothing is exported a second time. Inline cache stays, it is part of
+// the image config.
+func again(o buildx.Options) buildx.Options {
 	o.NoCache, o.NoCacheFilter, o.Pull = false, nil, false
 	o.CacheTo = inlineOnly(o.CacheTo)
 	o.ProvenanceResponseMode = confutil.MetadataProvenanceModeDisabled
 	return o
+}
+
+// attestOptions are storeOptions for an image that was built just now.
+func attestOptions(spec *Spec, p oci.Platform, store *Store) buildx.Options {
+	return again(storeOptions(spec, p, store))
 }
 
 // commitAttrs are the user's attributes that decide the bytes of the image.

@@ -42,10 +42,9 @@ const (
 //
 // It is safe for concurrent use.
 type Store struct {
-	dir    string  // of the spool files; empty for the system's
-	relay  *relay  // nil to keep everything
-	source source  // of what is relayed; nil to have all of it written
-	beside *beside // nil for an export of its own
+	dir    string // of the spool files; empty for the system's
+	relay  *relay // nil to keep everything
+	source source // of what is relayed; nil to have all of it written
 
 	mu       sync.Mutex
 	present  map[digest.Digest]int64

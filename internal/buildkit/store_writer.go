@@ -24,9 +24,6 @@ func (s *Store) Writer(ctx context.Context, opts ...content.WriterOpt) (content.
 			return nil, err
 		}
 	}
-	if err := s.beside.admit(o); err != nil {
-		return nil, err
-	}
 	if s.relay.takes(o) {
 		if err := s.admitted(o); err != nil {
 			return nil, err
