@@ -384,3 +384,27 @@ func TestVanishedChildIsPutBack(t *testing.T) {
 		t.Error("child is gone")
 	}
 }
+
+// TestTagThatNobodyCanReadIsNotWrittenBack: the answer to its PUT was lost and it
+// cannot be looked at, so what a second PUT would take away is unknown. The other
+// tag, known to have moved, goes back.
+func TestTagThatNobodyCanReadIsNotWrittenBack(t *testing.T) {
+	f := newFake()
+	old := manifest("old")
+	p, _, root := aPlan(old)
+	f.had(old)
+	lost := errors.New("connection reset")
+	f.faults["TAG two.test/a:1 "+short(root.Digest)] = []error{lost}
+	f.faults["GET two.test/a:1"] = []error{lost}
+	res, err := Run(t.Context(), p, f.options())
+	if !errors.Is(err, lost) {
+		t.Fatalf("err %v", err)
+	}
+	if diff := cmp.Diff([]string{"one.test/a:1 restored", "two.test/a:1 unknown"}, fates(res)); diff != "" {
+		t.Error(diff)
+	}
+	want := []string{"TAG one.test/a:1 " + short(root.Digest), "TAG two.test/a:1 " + short(root.Digest), "TAG one.test/a:1 " + short(old.Digest)}
+	if diff := cmp.Diff(want, f.requests("TAG", "UNTAG")); diff != "" {
+		t.Error(diff)
+	}
+}

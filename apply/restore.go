@@ -47,8 +47,8 @@ func (r *run) restoreTag(ctx context.Context, t TagResult) Fate {
 	repo := r.o.Repository(t.Reference.Repo())
 	e := report.Event{Kind: report.Restore, State: report.Done, Target: t.Reference.String(), Digest: t.Previous, Previous: t.Digest}
 	switch now, err := repo.Manifest(ctx, t.Reference.Tag); {
-	case ctx.Err() != nil:
-		return t.Fate
+	case ctx.Err() != nil, t.Fate == Unknown && err != nil && !r.o.Absent(err):
+		return t.Fate // nobody knows what a PUT would take away
 	case err == nil && now.Digest == t.Previous, err != nil && t.Previous == "" && r.o.Absent(err):
 		return Refused
 	case err == nil && now.Digest != t.Digest:
