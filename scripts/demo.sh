@@ -11,6 +11,7 @@ host=127.0.0.1 port=5005
 registry=$host:$port
 state=$PWD/.demo
 mkdir -p "$state"
+export XDG_STATE_HOME=$state/state DOCKER_CONFIG=$state/docker
 sockets=$(sockets_in "$state")
 cleanup() {
   stop_all
