@@ -86,8 +86,8 @@ type TagReceipt struct {
 	Reference string        `json:"reference"`
 	Digest    digest.Digest `json:"digest"`
 	Previous  digest.Digest `json:"previous,omitempty"`
-	// Fate is one of those of package apply, or "unchanged" when the tag named
-	// the index already.
+	// Fate is one of those of package apply; "unchanged" also for a tag that was
+	// right when the plan was made.
 	Fate  string        `json:"fate"`
 	Found digest.Digest `json:"found,omitempty"`
 }
@@ -105,7 +105,7 @@ type BlobReceipt struct {
 func receipt(p plan.Plan, res apply.Result, stats registry.Stats, started time.Time) Receipt {
 	r := Receipt{
 		Verb: p.Verb, Digest: p.Root.Digest, MediaType: p.Root.MediaType, Size: p.Root.Size,
-		Unchanged: len(p.Steps) == 0, Platforms: platformReceipts(p), Tags: tagReceipts(p, res),
+		Unchanged: len(p.Steps) == 0 || res.Nothing(), Platforms: platformReceipts(p), Tags: tagReceipts(p, res),
 		Blobs:   BlobReceipt{Uploaded: res.Uploaded, Mounted: res.Mounted, Present: res.Present, Bytes: res.UploadedBytes},
 		PutBack: res.PutBack, Warnings: p.Warnings, Requests: stats.Requests(), Bytes: map[string]HostReceipt{},
 		Started: started.UTC(), Seconds: time.Since(started).Seconds(),
@@ -197,7 +197,7 @@ func tagReceipts(p plan.Plan, res apply.Result) []TagReceipt {
 		seen[name] = true
 		t, ok := fates[name]
 		if !ok {
-			out = append(out, TagReceipt{Reference: name, Digest: asked.Digest, Previous: asked.Digest, Fate: "unchanged"})
+			out = append(out, TagReceipt{Reference: name, Digest: asked.Digest, Previous: asked.Digest, Fate: string(apply.Unchanged)})
 			continue
 		}
 		out = append(out, TagReceipt{Reference: name, Digest: t.Digest, Previous: t.Previous, Fate: string(t.Fate), Found: t.Found})

@@ -103,20 +103,21 @@ type Fate string
 
 // The fates of a tag.
 const (
-	Moved    Fate = "moved"
-	Refused  Fate = "refused"  // the registry said no; the tag is as before
-	Restored Fate = "restored" // was moved, then put back
-	Stuck    Fate = "stuck"    // was moved and could not be put back
-	Lost     Fate = "lost"     // another writer has moved it since
-	Untried  Fate = "untried"  // the run ended before its turn
-	Unknown  Fate = "unknown"  // the answer was lost, and the tag does not tell
+	Moved     Fate = "moved"
+	Unchanged Fate = "unchanged" // named what it should when its turn came; not written
+	Refused   Fate = "refused"   // the registry said no; the tag is as before
+	Restored  Fate = "restored"  // was moved, then put back
+	Stuck     Fate = "stuck"     // was moved and could not be put back
+	Lost      Fate = "lost"      // another writer has moved it since
+	Untried   Fate = "untried"   // the run ended before its turn
+	Unknown   Fate = "unknown"   // the answer was lost, and the tag does not tell
 )
 
 // TagResult is the fate of one tag.
 type TagResult struct {
 	Reference ref.Reference
 	Digest    digest.Digest // what the run wanted it to name
-	Previous  digest.Digest // what it named before, empty for nothing
+	Previous  digest.Digest // what it named before this run, empty for nothing
 	Fate      Fate
 	// Found is what the tag names instead, when Fate is Lost, or what it was last
 	// seen to name, when Fate is Unknown.
@@ -139,6 +140,12 @@ type Result struct {
 	// Left are those that it could not or must not, with the reason.
 	Removed []Written
 	Left    []Left
+}
+
+// Nothing reports a run that found everything there and wrote nothing.
+func (r Result) Nothing() bool {
+	return len(r.Written)+len(r.PutBack)+r.Uploaded+r.Mounted == 0 &&
+		len(r.Tags) > 0 && !slices.ContainsFunc(r.Tags, func(t TagResult) bool { return t.Fate != Unchanged })
 }
 
 // Written is a manifest that a run has put.
@@ -253,6 +260,11 @@ func (r *run) finish() Result {
 	defer r.mu.Unlock()
 	out := r.result
 	out.Tags = slices.Clone(r.tags)
+	for i, t := range out.Tags {
+		if t.Fate == Unchanged {
+			out.Tags[i].Previous = t.Digest
+		}
+	}
 	return out
 }
 

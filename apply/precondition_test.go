@@ -71,8 +71,11 @@ func TestAgainSendsNothingThatIsThere(t *testing.T) {
 	if diff := cmp.Diff([]string{"TAG two.test/a:1 " + short(root.Digest)}, f.requests("TAG", "PUT", "BLOB")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"one.test/a:1 moved", "two.test/a:1 moved"}, fates(res)); diff != "" {
+	if diff := cmp.Diff([]string{"one.test/a:1 unchanged", "two.test/a:1 moved"}, fates(res)); diff != "" {
 		t.Error(diff)
+	}
+	if res.Tags[0].Previous != root.Digest || res.Nothing() {
+		t.Errorf("%+v", res)
 	}
 	if res.Present != 1 || len(res.Written) != 0 {
 		t.Errorf("%+v", res)
@@ -276,5 +279,42 @@ func TestOtherWritersAreDescribedByWhatTheyWrote(t *testing.T) {
 	}
 	if got := describe(manifest("x")); got != "an image for one platform" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestTagThatIsRightIsUnchanged: the same plan once more writes nothing and says
+// so; a tag that this publish had moved before is put back when a later one is
+// refused, one that another writer has made right is left alone.
+func TestTagThatIsRightIsUnchanged(t *testing.T) {
+	for name, again := range map[string]bool{"of an earlier run": true, "of another writer": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			p, _, root := aPlan(oci.Blob{})
+			f.content["one.test/a@"+root.Digest.String()] = root
+			f.tags["one.test/a:1"] = root.Digest
+			f.faults["TAG two.test/a:1 "+short(root.Digest)] = []error{&registry.Error{Status: 400}}
+			o := f.options()
+			o.Again = again
+			res, err := Run(t.Context(), p.Checked(), o)
+			first := map[bool]string{true: "restored", false: "unchanged"}[again]
+			if diff := cmp.Diff([]string{"one.test/a:1 " + first, "two.test/a:1 refused"}, fates(res)); err == nil || diff != "" {
+				t.Errorf("err %v\n%s", err, diff)
+			}
+			if n := len(f.requests("UNTAG one.test/a:1")); (n == 1) != again {
+				t.Errorf("put back %d times", n)
+			}
+		})
+	}
+	f := newFake()
+	p, _, _ := aPlan(oci.Blob{})
+	if _, err := Run(t.Context(), p, f.options()); err != nil {
+		t.Fatal(err)
+	}
+	o := f.options()
+	o.Again = true
+	f.blobs[digest.FromString("bytes")] = "bytes"
+	res, err := Run(t.Context(), p, o)
+	if diff := cmp.Diff([]string{"one.test/a:1 unchanged", "two.test/a:1 unchanged"}, fates(res)); err != nil || diff != "" || !res.Nothing() {
+		t.Errorf("err %v, %+v\n%s", err, res, diff)
 	}
 }

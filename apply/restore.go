@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/manifold-oci/manifold/oci"
@@ -14,8 +15,14 @@ import (
 // When all have moved, whatever went wrong came after, and putting the tags back
 // would undo a publish that happened.
 func (r *run) halfway() bool {
-	moved := r.count(Moved) + r.count(Unknown)
-	return moved > 0 && r.count(Refused)+r.count(Untried)+r.count(Unknown) > 0
+	return slices.ContainsFunc(r.tags, r.ours) && r.count(Refused)+r.count(Untried)+r.count(Unknown) > 0
+}
+
+// ours reports a tag that this publish has moved, or may have: in this run or,
+// where it goes on, in the one before. Any other that is right was another
+// writer's doing.
+func (r *run) ours(t TagResult) bool {
+	return t.Fate == Moved || t.Fate == Unknown || t.Fate == Unchanged && r.o.Again
 }
 
 // restore puts moved tags back to what they named, unless another writer has
@@ -23,7 +30,7 @@ func (r *run) halfway() bool {
 // tag whose turn did not come stays moved.
 func (r *run) restore(ctx context.Context) {
 	r.each(func(t *TagResult) {
-		if t.Fate == Moved || t.Fate == Unknown {
+		if r.ours(*t) {
 			t.Fate = r.restoreTag(ctx, *t)
 		}
 	})

@@ -24,13 +24,17 @@ func (r *run) moveTag(ctx context.Context, s plan.Step) error {
 	if err := context.Cause(ctx); err != nil {
 		return r.failed(e, err)
 	}
-	if !right {
-		r.o.Journal.Begin(s.ID)
-		defer r.settle(s, time.Now())
-		if err := r.o.Repository(target(s.Target)).PutTag(ctx, s.Tag, r.manifest(s)); err != nil {
-			r.setFate(s, refusal(err), "")
-			return r.failed(e, err)
-		}
+	if right {
+		r.setFate(s, Unchanged, "")
+		e.State = report.Present
+		r.o.Report.Send(e)
+		return nil
+	}
+	r.o.Journal.Begin(s.ID)
+	defer r.settle(s, time.Now())
+	if err := r.o.Repository(target(s.Target)).PutTag(ctx, s.Tag, r.manifest(s)); err != nil {
+		r.setFate(s, refusal(err), "")
+		return r.failed(e, err)
 	}
 	r.setFate(s, Moved, "")
 	e.State = report.Done
@@ -70,7 +74,7 @@ func (r *run) mayMove(ctx context.Context, s plan.Step) (right bool, _ error) {
 		return false, nil
 	}
 	r.setFate(s, Refused, now.Digest)
-	return false, &plan.PreconditionError{Tag: target(s.Target).WithTag(s.Tag), Expected: s.Previous, Found: now.Digest}
+	return false, &plan.PreconditionError{Tag: target(s.Target).WithTag(s.Tag), Expected: s.Previous, Found: now.Digest, Moved: true}
 }
 
 // refusal tells an answer of the registry, after which the tag is as it was,
