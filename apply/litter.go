@@ -92,8 +92,16 @@ func Final(err error) bool {
 		return true
 	}
 	var e *registry.Error
-	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500 &&
-		e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
+	for ; errors.As(err, &e); err = e.Cause { // what was read for it is the cause of what could not be written
+		if refuses(e.Status) {
+			return true
+		}
+	}
+	return false
+}
+
+func refuses(status int) bool {
+	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
 // used is everything that the tags of a repository lead to, or the reason why

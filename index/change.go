@@ -39,6 +39,8 @@ type AbsentError struct {
 	What string
 	// Have are the platforms that are there.
 	Have []string
+	// Replacing says that something was to take its place, and can be added.
+	Replacing bool
 }
 
 func (e *AbsentError) Error() string {
@@ -105,7 +107,8 @@ func Replace(images, with []Image, add bool) ([]Image, error) {
 			taken[len(out)] = true
 			out = append(out, img)
 		default:
-			return nil, absent(oneOf(Platforms([]Image{img}), img.Entry.Digest), images)
+			what := oneOf(Platforms([]Image{img}), img.Entry.Digest)
+			return nil, &AbsentError{What: what, Have: Platforms(images), Replacing: true}
 		}
 	}
 	return out, nil

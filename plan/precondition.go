@@ -13,6 +13,9 @@ type PreconditionError struct {
 	Tag ref.Reference
 	// Expected and Found are empty for "there is no such tag".
 	Expected, Found digest.Digest
+	// Moved says that the tag did name what was expected when it was looked at
+	// before: somebody else has moved it since.
+	Moved bool
 }
 
 func (e *PreconditionError) Error() string {

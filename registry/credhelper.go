@@ -10,6 +10,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
+// errNotInstalled ends the text about a helper that cannot be run.
+var errNotInstalled = errors.New("is not installed")
+
 // ask runs a credential helper for a host. listed: the file says that the host
 // has a login, so a helper that is not installed is an error; else the host was
 // never logged in to that anybody knows of, and is asked anonymously.
@@ -17,9 +20,9 @@ func (p place) ask(ctx context.Context, helper, host string, listed bool) (Crede
 	name := "docker-credential-" + helper
 	if _, err := exec.LookPath(name); err != nil {
 		if listed {
-			return Credential{}, fmt.Errorf("%s: credential helper %s is not installed", p.name, name)
+			return Credential{}, fmt.Errorf("%s: credential helper %s %w", p.name, name, errNotInstalled)
 		}
-		return Credential{Source: fmt.Sprintf("credential helper %s, named in %s, is not installed", name, p.name)}, nil
+		return Credential{Source: fmt.Sprintf("credential helper %s, named in %s, %v", name, p.name, errNotInstalled)}, nil
 	}
 	c, err := p.run(ctx, helper, serverURL(host))
 	if err != nil {

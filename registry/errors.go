@@ -83,6 +83,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Host is the registry that was asked, as references spell it.
+func (e *Error) Host() string {
+	host, _, _ := strings.Cut(e.Reference, "/")
+	return host
+}
+
 func (e *Error) answer() string {
 	if len(e.Codes) > 0 {
 		parts := make([]string, len(e.Codes))
@@ -151,6 +157,24 @@ func Denied(err error) bool {
 func LoginRefused(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == http.StatusUnauthorized && strings.HasPrefix(e.Login, "with ")
+}
+
+// HelperMissing reports whether a login is wanted that only a credential helper
+// knows which is not installed.
+func HelperMissing(err error) bool {
+	var c *CredentialError
+	if errors.As(err, &c) {
+		return errors.Is(err, errNotInstalled)
+	}
+	var e *Error
+	return Denied(err) && errors.As(err, &e) && strings.HasSuffix(e.Login, errNotInstalled.Error())
+}
+
+// SourceLacks reports whether a blob was not written since the place that it was
+// to be read from does not have it.
+func SourceLacks(err error) bool {
+	var e, source *Error
+	return errors.As(err, &e) && e.Op == opCopyBlob && errors.As(e.Cause, &source) && source.Op == opReadBlob && Absent(source)
 }
 
 // Immutable reports whether a registry refused to move or delete a tag because

@@ -1,19 +1,23 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/index"
 )
 
-// indexHint is the hint for what cannot be one index.
-func indexHint(err error) string {
-	switch {
-	case is[*manifold.BaseError](err):
-		return "--append --create-missing makes the tag"
-	case is[*index.AbsentError](err):
-		return "look at what is there with: manifold inspect; --append --replace also adds what is not there"
-	case is[*index.DuplicateError](err):
-		return "give one source per platform, keep some platforms only with --platform, or put one in the place of the other with --replace"
+// indexHints are about what cannot be one index.
+func indexHints() []hint {
+	return []hint{
+		{is[*manifold.BaseError], "--append --create-missing makes the tag"},
+		{nothingToReplace, "look at what is there with: manifold inspect; --append --replace also adds what is not there"},
+		{is[*index.AbsentError], "look at what is there with: manifold inspect"},
+		{is[*index.DuplicateError], "give one source per platform, keep some platforms only with --platform, or put one in the place of the other with --replace"},
 	}
-	return ""
+}
+
+func nothingToReplace(err error) bool {
+	var e *index.AbsentError
+	return errors.As(err, &e) && e.Replacing
 }

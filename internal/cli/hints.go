@@ -43,54 +43,84 @@ func is[T error](err error) bool {
 	return errors.As(err, &target)
 }
 
+// hint is what to do about the errors that it is about.
+type hint struct {
+	about func(error) bool
+	text  string
+}
+
 // hintFor chooses by type; "" when there is nothing useful to say.
 func hintFor(err error) string {
 	var missing *buildkit.MissingToolError
-	switch {
-	case errors.As(err, &missing):
+	if errors.As(err, &missing) {
 		return missing.Install
-	case is[*build.NoNodeError](err):
-		return "name a node for it with --node PLATFORM=ENDPOINT, or build it under emulation with --allow-emulation"
-	case is[*build.UnreachableError](err):
-		return "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"
-	case is[*binarycheck.MismatchError](err):
-		return "is a stage pinned to another platform, or a file copied from the wrong place? --no-binary-check publishes it as it is"
-	case is[*buildkit.SharedTagError](err):
-		return "give the platforms to one target, which makes one index of them, or publish each under its own tag and join them with: manifold create"
-	case is[*buildkit.DriverError](err):
-		return "turn on the engine's containerd image store, or create a builder: docker buildx create --driver docker-container --use"
-	case is[*buildkit.LoadError](err):
-		return "turn on the engine's containerd image store, or load one platform"
-	case is[*apply.RaceError](err):
-		return "another job publishes this tag; the index of this run is in the registry under its digest"
-	case is[*apply.WorldError](err):
-		return "make the plan again, and look at what it would replace now"
-	case is[*plan.PreconditionError](err):
-		return "somebody else has moved the tag; look at it with: manifold inspect"
-	case is[*manifold.ReferrersError](err):
-		return "--fallback-tags writes tags that list them, where a registry cannot"
-	case is[*manifold.ElsewhereError](err):
-		return "manifold copy brings an image to another place, under the tag that it is to have there"
 	}
-	if hint := registryHint(err); hint != "" {
-		return hint
-	}
-	return indexHint(err)
-}
-
-// registryHint is about what a registry has answered, or has not.
-func registryHint(err error) string {
-	switch {
-	case registry.TagsStay(err):
-		return "this registry cannot delete a tag alone, or deleting is switched off; nothing was deleted, since its digest has other tags to lose"
-	case registry.Immutable(err):
-		return "the tag may not be moved in this registry: publish under a new tag"
-	case registry.LoginRefused(err):
-		return "the login was refused: log in again with docker login HOST; if the image is public, docker logout HOST will do"
-	case registry.Denied(err):
-		return "log in with: docker login HOST"
-	case is[*manifold.UnfinishedError](err):
-		return "what was sent stays; the same command again finishes it, and so does: manifold resume"
+	for _, table := range [][]hint{runHints(), tagHints(), registryHints(err), indexHints()} {
+		for _, h := range table {
+			if h.about(err) {
+				return h.text
+			}
+		}
 	}
 	return ""
+}
+
+// runHints are about nodes, builds and the engine.
+func runHints() []hint {
+	return []hint{
+		{is[*build.NoNodeError], "name a node for it with --node PLATFORM=ENDPOINT, or build it under emulation with --allow-emulation"},
+		{is[*build.UnreachableError], "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"},
+		{is[*binarycheck.MismatchError], "is a stage pinned to another platform, or a file copied from the wrong place? --no-binary-check publishes it as it is"},
+		{is[*buildkit.SharedTagError], "give the platforms to one target, which makes one index of them, or publish each under its own tag and join them with: manifold create"},
+		{is[*buildkit.DriverError], "turn on the engine's containerd image store, or create a builder: docker buildx create --driver docker-container --use"},
+		{is[*buildkit.LoadError], "turn on the engine's containerd image store, or load one platform"},
+	}
+}
+
+// tagHints are about tags that may not move, and about where they are.
+func tagHints() []hint {
+	return []hint{
+		{is[*apply.RaceError], "another job publishes this tag; the index of this run is in the registry under its digest"},
+		{is[*staleError], "run the command itself again, which looks at what the tags name now, or drop this with: manifold resume --forget"},
+		{is[*apply.WorldError], "make the plan again, and look at what it would replace now"},
+		{movedMeanwhile, "somebody else has moved the tag; look at it with: manifold inspect"},
+		{alreadyThere, "the tag is there already; look at it with: manifold inspect"},
+		{notThere, "there is no such tag; one that must not be there is expected with TAG=none"},
+		{is[*plan.PreconditionError], "the tag names something else than you expect; look at it with: manifold inspect"},
+		{is[*manifold.ReferrersError], "--fallback-tags writes tags that list them, where a registry cannot"},
+		{is[*manifold.ElsewhereError], "manifold copy brings an image to another place, under the tag that it is to have there"},
+	}
+}
+
+func movedMeanwhile(err error) bool {
+	var e *plan.PreconditionError
+	return errors.As(err, &e) && e.Moved
+}
+
+func alreadyThere(err error) bool {
+	var e *plan.PreconditionError
+	return errors.As(err, &e) && e.Expected == ""
+}
+
+func notThere(err error) bool {
+	var e *plan.PreconditionError
+	return errors.As(err, &e) && e.Found == ""
+}
+
+// registryHints are about what a registry has answered, or has not.
+func registryHints(err error) []hint {
+	host := "HOST"
+	var answer *registry.Error
+	if errors.As(err, &answer) {
+		host = answer.Host()
+	}
+	return []hint{
+		{registry.TagsStay, "this registry cannot delete a tag alone, or deleting is switched off; nothing was deleted: by its digest an image loses all its tags"},
+		{registry.Immutable, "the tag may not be moved in this registry: publish under a new tag"},
+		{registry.HelperMissing, "install the credential helper, or take it out of the file that names it"},
+		{registry.LoginRefused, "the login was refused: log in again with docker login " + host + "; if the image is public, docker logout " + host + " will do"},
+		{registry.Denied, "log in with: docker login " + host},
+		{registry.SourceLacks, "the source has lost a part of the image: push it there again, or leave the platform out with --platform"},
+		{is[*manifold.UnfinishedError], "what was sent stays; the same command again finishes it, and so does: manifold resume"},
+	}
 }

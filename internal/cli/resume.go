@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/manifold-oci/manifold"
+	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/spf13/cobra"
 )
@@ -59,8 +60,18 @@ func runResume(ctx context.Context, h Host, o resumeOptions, args []string) erro
 	if err != nil || u == nil {
 		return err
 	}
-	return o.run(ctx, h, func(ctx context.Context, m *manifold.Manifold) (manifold.Receipt, error) { return m.Apply(ctx, u.Plan) })
+	err = o.run(ctx, h, func(ctx context.Context, m *manifold.Manifold) (manifold.Receipt, error) { return m.Apply(ctx, u.Plan) })
+	if is[*apply.WorldError](err) {
+		return &staleError{err}
+	}
+	return err
 }
+
+// staleError is an interrupted publish whose tags have moved since.
+type staleError struct{ err error }
+
+func (e *staleError) Error() string { return e.err.Error() }
+func (e *staleError) Unwrap() error { return e.err }
 
 // choose is the publish to finish, nil when there is none.
 func (o *resumeOptions) choose(h Host, args []string) (*manifold.Unfinished, error) {
