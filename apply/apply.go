@@ -23,6 +23,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"strings"
 	"io"
 	"slices"
 	"time"
@@ -167,11 +168,15 @@ type StepError struct {
 }
 
 func (e *StepError) Error() string {
+	text := e.Err.Error()
+	if strings.HasPrefix(text, e.Step.Target) {
+		return text // it names the place, and what was done there
+	}
 	what := e.Step.Digest.String()
 	if e.Step.Tag != "" {
-		what = "tag " + e.Step.Tag
+		what = e.Step.Tag
 	}
-	return fmt.Sprintf("%s: %s %s: %v", e.Step.Target, e.Step.Op, what, e.Err)
+	return fmt.Sprintf("%s: %s %s: %s", e.Step.Target, e.Step.Op, what, text)
 }
 
 func (e *StepError) Unwrap() error { return e.Err }

@@ -115,7 +115,10 @@ func (r *run) openBlob(ctx context.Context, s plan.Step, d oci.Descriptor) (io.R
 				return newMeter(rc, r.o.Report, r.event(s, report.Blob, report.Moving)), nil
 			}
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", place, err))
+		if !strings.HasPrefix(err.Error(), place) {
+			err = fmt.Errorf("%s: %w", place, err)
+		}
+		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
 }
