@@ -2,6 +2,7 @@ package layout
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,54 @@ func TestResolveWithoutATag(t *testing.T) {
 				t.Errorf("index.json came as %q:\n%s", got.MediaType, got.Bytes)
 			}
 		})
+	}
+}
+
+// What stands beside an image in index.json: engines list what refers to it, with
+// an annotation; oras lists whatever it stores; others list by tags.
+func TestWhatRefersToAnImageIsNone(t *testing.T) {
+	f := newFiles()
+	a, b := f.image("a"), f.image("b")
+	list := f.blob(oci.MediaTypeIndex, []byte(`{"schemaVersion":2,"mediaType":"`+oci.MediaTypeIndex+`","manifests":[`+entry(a, "")+`,`+entry(b, "")+`]}`))
+	signature := f.blob(oci.MediaTypeManifest, []byte(`{"schemaVersion":2,"mediaType":"`+oci.MediaTypeManifest+`","artifactType":"example/one","config":`+
+		entry(f.blob("application/vnd.oci.empty.v1+json", []byte(`{}`)), "")+`,"layers":[],"subject":`+entry(a, "")+`}`))
+	refers := entry(signature, fmt.Sprintf(`,"annotations":{"io.containerd.manifest.subject":%q}`, a.Digest))
+	attests := entry(signature, fmt.Sprintf(`,"annotations":{"vnd.docker.reference.type":"attestation-manifest","vnd.docker.reference.digest":%q}`, a.Digest))
+	fallback := "sha256-" + a.Digest.Encoded()
+	for name, c := range map[string]struct {
+		entries []string
+		want    string // "index" for index.json itself, a name below, or "" for an error
+	}{
+		"saved by name":                       {[]string{tagged(list, "1"), refers}, "list"},
+		"saved by ID":                         {[]string{entry(list, ""), refers}, "list"},
+		"one platform":                        {[]string{refers, entry(a, "")}, "a"},
+		"two images":                          {[]string{entry(a, ""), entry(b, ""), refers}, ""},
+		"without the annotation":              {[]string{entry(a, ""), entry(signature, "")}, "a"},
+		"everything that was stored":          {[]string{entry(a, ""), entry(b, ""), tagged(list, "latest"), entry(signature, "")}, "list"},
+		"everything, without a name":          {[]string{entry(a, ""), entry(b, ""), entry(list, "")}, "list"},
+		"listed by a tag":                     {[]string{tagged(a, "latest"), tagged(signature, fallback)}, "a"},
+		"tags of cosign":                      {[]string{tagged(a, "1"), tagged(signature, fallback+".sig"), tagged(b, fallback+".att")}, "a"},
+		"another tag":                         {[]string{tagged(a, "1"), tagged(signature, fallback+".old")}, ""},
+		"nothing else":                        {[]string{tagged(signature, fallback)}, "signature"},
+		"index.json with an attestation":      {[]string{entry(a, ""), entry(b, ""), attests}, "index"},
+		"a signature that somebody has named": {[]string{tagged(a, "1"), tagged(signature, "mine")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := open(t, f.index(c.entries...).dir(t))
+			got, err := l.Resolve(t.Context(), "")
+			want := map[string]digest.Digest{"a": a.Digest, "list": list.Digest, "signature": signature.Digest, "index": digest.FromBytes(f["index.json"])}[c.want]
+			if got.Digest != want || (err == nil) != (c.want != "") {
+				t.Errorf("got %s, %v; want %s", got.Digest, err, want)
+			}
+		})
+	}
+	l := open(t, f.index(tagged(a, "latest"), tagged(b, "1"), tagged(signature, fallback)).dir(t))
+	var e *TagError
+	if _, err := l.Resolve(t.Context(), ""); !errors.As(err, &e) || !cmp.Equal(e.Have, []string{"latest", "1"}) {
+		t.Errorf("%v", err)
+	}
+	if got, err := l.Resolve(t.Context(), fallback); err != nil || got.Digest != signature.Digest {
+		t.Errorf("by its name: %v", err)
 	}
 }
 

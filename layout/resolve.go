@@ -34,7 +34,8 @@ func Tags(e oci.Entry) []string {
 
 // Resolve reads the manifest or index that a tag names: the entry of index.json
 // with that org.opencontainers.image.ref.name or io.containerd.image.name. A
-// digest in place of a tag is read as that. An empty tag is the only image.
+// digest in place of a tag is read as that. An empty tag is the only image; what
+// refers to an image is none, nor are the tags that list referrers.
 //
 // When index.json lists several manifests and none has a name, then it is the
 // multi-platform image, and is returned itself; [Layout.FetchManifest] does not
@@ -49,13 +50,22 @@ func (l *Layout) Resolve(ctx context.Context, tag string) (oci.Blob, error) {
 		return oci.Blob{}, err
 	}
 	found := named(idx.Manifests, tag)
+	if tag == "" {
+		found = l.ownImages(ctx, idx.Manifests)
+	}
 	switch {
 	case len(found) == 1:
 		return l.FetchManifest(ctx, found[0].Descriptor)
-	case len(found) > 1 && tag == "" && len(tags(idx)) == 0:
+	case len(found) > 1 && tag == "" && isImage(idx, found):
 		return root, nil
 	}
 	return oci.Blob{}, &TagError{Path: l.path, Tag: tag, Ambiguous: len(found) > 1, Have: tags(idx)}
+}
+
+// isImage reports whether index.json is an image of several platforms: nothing
+// in it has a name, or is anything but an image.
+func isImage(idx oci.Index, own []oci.Entry) bool {
+	return len(tags(idx)) == 0 && len(own) == len(named(idx.Manifests, ""))
 }
 
 // named returns the entries with a tag, all for the empty one, each digest once.
@@ -72,11 +82,12 @@ func named(entries []oci.Entry, tag string) []oci.Entry {
 	return out
 }
 
+// tags are the names of the images, without those of what belongs to one.
 func tags(idx oci.Index) []string {
 	var out []string
 	for _, e := range idx.Manifests {
 		for _, t := range Tags(e) {
-			if !slices.Contains(out, t) {
+			if !slices.Contains(out, t) && !isCompanionTag(t) {
 				out = append(out, t)
 			}
 		}

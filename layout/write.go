@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
@@ -43,7 +45,7 @@ type sink interface {
 func Create(path string) (*Writer, error) {
 	entries, err := os.ReadDir(path)
 	switch {
-	case err == nil && len(entries) > 0:
+	case err == nil && !beingMade(entries):
 		return openExisting(path)
 	case err != nil && !isNotExist(err):
 		return nil, &Error{Path: path, Err: reason(err)}
@@ -51,8 +53,17 @@ func Create(path string) (*Writer, error) {
 	return newWriter(path, &dirSink{path: path}), nil
 }
 
+// beingMade reports a directory that is empty, or that another writer is making
+// a layout of: the marker is the last that it writes.
+func beingMade(entries []os.DirEntry) bool {
+	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() != ocispec.ImageIndexFile && !strings.HasPrefix(e.Name(), partPrefix)
+	})
+}
+
 // CreateArchive opens a tar archive for writing. A file at path is replaced when
-// the writer is committed. Errors are [*Error].
+// the writer is committed; folders that are missing on the way to it are made
+// then, too. Errors are [*Error].
 func CreateArchive(path string) (*Writer, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -61,10 +72,25 @@ func CreateArchive(path string) (*Writer, error) {
 	case err != nil && !isNotExist(err):
 		return nil, &Error{Path: path, Err: reason(err)}
 	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return nil, &Error{Path: path, Err: errors.New("the directory that it is to be in does not exist")}
+	if err := checkFolder(filepath.Dir(path)); err != nil {
+		return nil, &Error{Path: path, Err: err}
 	}
 	return newWriter(path, &tarSink{path: path, members: map[string]span{}}), nil
+}
+
+// checkFolder reports a path on which no folder can be made, since something
+// else is there.
+func checkFolder(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case isNotExist(err) && filepath.Dir(path) != path:
+		return checkFolder(filepath.Dir(path))
+	case err != nil:
+		return reason(err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", path)
+	}
+	return nil
 }
 
 func newWriter(path string, s sink) *Writer {

@@ -81,8 +81,8 @@ func (d *dirSink) born() (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]string{ocispec.ImageLayoutFile: marker, ocispec.ImageIndexFile: emptyIndex} {
-		if err := startFile(root, name, text); err != nil {
+	for _, f := range []struct{ name, text string }{{ocispec.ImageIndexFile, emptyIndex}, {ocispec.ImageLayoutFile, marker}} {
+		if err := startFile(root, f.name, f.text); err != nil {
 			_ = root.Close()
 			return nil, err
 		}
@@ -91,8 +91,31 @@ func (d *dirSink) born() (*os.Root, error) {
 	return root, nil
 }
 
-// startFile writes a file unless another process was faster.
+// startFile makes a file unless another process was faster. It has its whole
+// text from the beginning, where the file system has links.
 func startFile(root *os.Root, name, text string) error {
+	if _, err := root.Lstat(name); err == nil {
+		return nil
+	}
+	fill := func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	err := install(root, fill, func(part string) error {
+		if err := root.Link(part, name); err != nil {
+			return err
+		}
+		_ = root.Remove(part)
+		return nil
+	})
+	if err == nil || errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return startSlowly(root, name, fill)
+}
+
+// startSlowly is startFile without links.
+func startSlowly(root *os.Root, name string, fill func(io.Writer) error) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
 		return nil
@@ -100,8 +123,7 @@ func startFile(root *os.Root, name, text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(f, text)
-	return errors.Join(err, f.Close())
+	return errors.Join(fill(f), f.Close())
 }
 
 func (d *dirSink) add(name string, _ int64, fill func(io.Writer) error) error {
@@ -115,10 +137,19 @@ func (d *dirSink) add(name string, _ int64, fill func(io.Writer) error) error {
 	return replace(root, name, fill)
 }
 
+// partPrefix begins the names of files that are not whole yet.
+const partPrefix = ".part-"
+
 // replace writes a file beside the layout's and gives it its name when it is
 // whole.
 func replace(root *os.Root, name string, fill func(io.Writer) error) error {
-	part := ".part-" + rand.Text()
+	return install(root, fill, func(part string) error { return root.Rename(part, filepath.FromSlash(name)) })
+}
+
+// install writes a file and has it named when it is whole; otherwise nothing of
+// it is left.
+func install(root *os.Root, fill func(io.Writer) error, give func(part string) error) error {
+	part := partPrefix + rand.Text()
 	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -128,7 +159,7 @@ func replace(root *os.Root, name string, fill func(io.Writer) error) error {
 		err = closed
 	}
 	if err == nil {
-		err = root.Rename(part, filepath.FromSlash(name))
+		err = give(part)
 	}
 	if err != nil {
 		_ = root.Remove(part)

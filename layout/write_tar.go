@@ -22,6 +22,7 @@ type tarSink struct {
 	f       *os.File   // nil before the first write and after the last
 	members map[string]span
 	index   []byte
+	made    []string // folders, the innermost first
 }
 
 func (t *tarSink) open(name string) (file, error) {
@@ -42,9 +43,27 @@ func (t *tarSink) begin() (err error) {
 	if t.f != nil {
 		return nil
 	}
+	made, err := makeFolders(filepath.Dir(t.path))
+	t.made = append(t.made, made...)
+	if err != nil {
+		return err
+	}
 	part := filepath.Join(filepath.Dir(t.path), "."+filepath.Base(t.path)+".part-"+rand.Text())
 	t.f, err = os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	return err
+}
+
+// makeFolders makes what is missing of a path and returns that, the innermost
+// first.
+func makeFolders(path string) ([]string, error) {
+	var missing []string
+	for p := path; filepath.Dir(p) != p; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !isNotExist(err) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	return missing, os.MkdirAll(path, 0o755)
 }
 
 func (t *tarSink) add(name string, size int64, fill func(io.Writer) error) error {
@@ -130,7 +149,7 @@ func (t *tarSink) commit() error {
 	}
 	err := os.Rename(t.f.Name(), t.path)
 	if err == nil {
-		t.f = nil
+		t.f, t.made = nil, nil
 	}
 	return err
 }
@@ -139,11 +158,14 @@ func (t *tarSink) commit() error {
 func (t *tarSink) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.f == nil {
-		return nil
+	var err error
+	if t.f != nil {
+		_ = t.f.Close()
+		err = os.Remove(t.f.Name())
 	}
-	_ = t.f.Close()
-	err := os.Remove(t.f.Name())
-	t.f, t.members = nil, nil
+	for _, folder := range t.made {
+		_ = os.Remove(folder) // stays when somebody else has put something there
+	}
+	t.f, t.members, t.made = nil, nil, nil
 	return err
 }

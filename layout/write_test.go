@@ -281,8 +281,38 @@ func TestPlacesThatAreNoLayoutAreRefused(t *testing.T) {
 	if _, err := CreateArchive(full); err == nil {
 		t.Error("a directory was replaced by an archive")
 	}
-	if _, err := CreateArchive(filepath.Join(dir, "no", "image.tar")); err == nil {
-		t.Error("an archive in no directory")
+	if _, err := CreateArchive(filepath.Join(full, "thesis.doc", "below", "image.tar")); err == nil {
+		t.Error("an archive below a file")
+	}
+}
+
+// As an output of a build, and as a layout in a directory.
+func TestFoldersOfAnArchiveAreMade(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a", "b", "image.tar")
+	for _, whole := range []bool{false, true} {
+		w, err := CreateArchive(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("made before the first write: %v, %v", left, err)
+		}
+		b := put(t, w, "a")
+		tag(t, w, "1", b)
+		if whole {
+			err = w.Commit()
+		}
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil || whole != (len(left) == 1) {
+			t.Errorf("committed %t: %v, %v", whole, left, err)
+		}
+	}
+	if _, err := open(t, path).Resolve(t.Context(), "1"); err != nil {
+		t.Error(err)
 	}
 }
 
