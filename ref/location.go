@@ -3,6 +3,7 @@ package ref
 import (
 	"strings"
 
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -34,6 +35,7 @@ type Location struct {
 	// Tag selects one image of a layout by its org.opencontainers.image.ref.name,
 	// or, when it is a digest, by that; empty selects the only one. In a
 	// [DockerArchive] it is a name, an image ID, or @N for the Nth image from 0.
+	// IDs are sha256:HEX, HEX, or the beginning of HEX.
 	Tag string
 }
 
@@ -100,9 +102,11 @@ func parseDockerArchive(s, rest string) (Location, error) {
 }
 
 func parseDockerDaemon(s, name string) (Location, error) {
-	if digest.Digest(name).Validate() != nil {
+	// The digits of an ID are no name to the grammar, and an ID to Docker.
+	isID := digest.NewDigestFromEncoded(digest.SHA256, name).Validate() == nil
+	if digest.Digest(name).Validate() != nil && !isID {
 		if _, err := Parse(name); err != nil {
-			return Location{}, &Error{Name: s, Reason: "want the name or the ID of an image: " + err.Error()}
+			return Location{}, &Error{Name: redact.Word(s), Reason: "want the name or the ID of an image: " + err.Error()}
 		}
 	}
 	return Location{Transport: DockerDaemon, Path: name}, nil

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -44,7 +45,7 @@ const emptyDigest = digest.Digest("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41
 
 // Error reports a name that is not a reference.
 type Error struct {
-	// Name is the text as given.
+	// Name is the text as given, without a login.
 	Name string
 	// Reason says what is wrong with it.
 	Reason string
@@ -57,11 +58,10 @@ func Parse(s string) (Reference, error) {
 	if s == "" {
 		return Reference{}, &Error{Name: s, Reason: "empty reference"}
 	}
+	if redact.Secret(s) {
+		return Reference{}, &Error{Name: redact.Word(s), Reason: "a reference has no login before its host, and what follows the @ is no digest"}
+	}
 	if scheme, rest, ok := strings.Cut(s, "://"); ok {
-		if strings.Contains(rest, "@") && !strings.Contains(rest, "@sha") {
-			// What stands before the @ of an address may be a password.
-			return Reference{}, &Error{Name: scheme + "://…", Reason: "a reference has no scheme and no login"}
-		}
 		return Reference{}, &Error{Name: s, Reason: fmt.Sprintf("a reference has no scheme: write %q without %q", rest, scheme+"://")}
 	}
 	named, err := reference.ParseNormalizedNamed(s)

@@ -165,16 +165,24 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestPasswordIsNotQuoted: an address with a login is refused without repeating
-// it.
+// TestPasswordIsNotQuoted: a name with a login is refused without repeating it,
+// whatever its spelling.
 func TestPasswordIsNotQuoted(t *testing.T) {
-	for _, s := range []string{"http://user:secret@host/a", "https://secret@host/a:1", "docker://u:secret@h:5000/a"} {
-		_, err := ref.Parse(s)
-		if err == nil || strings.Contains(err.Error(), "secret") {
+	digest := "@sha256:" + strings.Repeat("a", 64)
+	for _, s := range []string{
+		"http://user:SECRET@host/a", "https://SECRET@host/a:1", "docker://u:SECRET@h:5000/a", "http://u:SECRET@host/a" + digest,
+		"u:SECRET@host/x:1", "SECRET@host/x", "u:SECRET@host", "u:SE/CRET@host/x" + digest, "U:SECRET@sha@host/x", "u:SE CRET@host:5000/x",
+		"docker-daemon:u:SECRET@host/x:1", "docker-daemon:SECRET@host/x" + digest,
+	} {
+		var refused *ref.Error
+		_, err := ref.ParseLocation(s)
+		if !errors.As(err, &refused) || strings.Contains(err.Error(), "SE") || strings.Contains(err.Error(), "CRET") || !strings.Contains(err.Error(), "login") {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := ref.Parse("docker://host/a@sha256:" + strings.Repeat("a", 64)); err == nil || !strings.Contains(err.Error(), "host/a") {
-		t.Errorf("a reference without a login is quoted: %v", err)
+	for _, s := range []string{"docker://host/a" + digest, "host/a@sha256:short", "host/a@md5:" + strings.Repeat("a", 32), "host/A" + digest} {
+		if _, err := ref.Parse(s); err == nil || !strings.Contains(err.Error(), s) {
+			t.Errorf("a reference without a login is quoted: %v", err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/oci"
 )
 
@@ -37,10 +38,10 @@ func (e *NodeFlagError) Error() string { return fmt.Sprintf("--node %q: %s", e.V
 // *NodeFlagError.
 func ParseNodeFlag(s string) (NodeFlag, error) {
 	fail := func(format string, args ...any) (NodeFlag, error) {
-		return NodeFlag{}, &NodeFlagError{Value: redact(s), Reason: fmt.Sprintf(format, args...)}
+		return NodeFlag{}, &NodeFlagError{Value: withoutLogin(s), Reason: fmt.Sprintf(format, args...)}
 	}
 	platforms, endpoint := "", s
-	if before, after, ok := strings.Cut(s, "="); ok && !strings.Contains(before, "://") {
+	if before, after, ok := strings.Cut(s, "="); ok && !strings.ContainsAny(before, ":@") {
 		platforms, endpoint = before, after
 		if platforms == "" {
 			return fail("no platform before the equals sign")
@@ -119,10 +120,11 @@ func tcpEndpoint(u *url.URL) (string, map[string]string, error) {
 	return bare.String(), tls, nil
 }
 
-// redact removes the password that an endpoint may have.
-func redact(endpoint string) string {
-	if u, err := url.Parse(endpoint); err == nil && u.User != nil {
-		return u.Redacted()
+// withoutLogin is [PLATFORM,...=]ENDPOINT without the login that the endpoint may
+// have, well formed or not.
+func withoutLogin(s string) string {
+	if platforms, endpoint, ok := strings.Cut(s, "="); ok && !strings.ContainsAny(platforms, ":@") {
+		return platforms + "=" + redact.Word(endpoint)
 	}
-	return endpoint
+	return redact.Word(s)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/buildx/util/dockerutil"
 	"github.com/docker/buildx/util/dockerutil/dockerconfig"
 	"github.com/docker/cli/cli/command"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/report"
 )
 
@@ -121,9 +122,9 @@ func (n *Nodes) openFlags(ctx context.Context, name string, flags []NodeFlag) er
 			DriverOpts: f.TLS, Auth: auth, Platforms: f.Platforms,
 		})
 		if err != nil {
-			return &NodeFlagError{Value: redact(f.Endpoint), Reason: err.Error()}
+			return &NodeFlagError{Value: redact.Word(f.Endpoint), Reason: redact.Text(err.Error())}
 		}
-		n.machines = append(n.machines, &machine{name: redact(f.Endpoint), endpoint: redact(f.Endpoint), Node: builder.Node{
+		n.machines = append(n.machines, &machine{name: redact.Word(f.Endpoint), endpoint: redact.Word(f.Endpoint), Node: builder.Node{
 			Node:    store.Node{Name: id, Endpoint: f.Endpoint, Platforms: f.Platforms, DriverOpts: f.TLS},
 			Builder: name, Driver: handle, Platforms: f.Platforms, ProxyConfig: proxies(cli),
 		}})
@@ -168,7 +169,7 @@ func (n *Nodes) openBuilder(ctx context.Context) error {
 
 func (n *Nodes) addBuilder(nodes []builder.Node) {
 	for _, node := range nodes {
-		n.machines = append(n.machines, &machine{name: node.Name, endpoint: redact(node.Endpoint), Node: node})
+		n.machines = append(n.machines, &machine{name: node.Name, endpoint: redact.Word(node.Endpoint), Node: node})
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/manifold-oci/manifold/internal/redact"
 )
 
 // Kinds that requests are counted under.
@@ -112,7 +114,7 @@ func (t *counting) tell(req *http.Request, kind string, resp *http.Response, err
 		return
 	}
 	scheme, _, _ := strings.Cut(req.Header.Get("Authorization"), " ")
-	r := Record{Method: req.Method, Host: req.URL.Host, URL: RedactURL(req.URL), Kind: kind, Auth: scheme, Err: err}
+	r := Record{Method: req.Method, Host: req.URL.Host, URL: redact.URL(req.URL), Kind: kind, Auth: scheme, Err: err}
 	if resp != nil {
 		r.Status, r.Digest = resp.StatusCode, resp.Header.Get("Docker-Content-Digest")
 	}

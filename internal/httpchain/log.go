@@ -3,6 +3,8 @@ package httpchain
 import (
 	"log/slog"
 	"net/http"
+
+	"github.com/manifold-oci/manifold/internal/redact"
 )
 
 // logging writes one line per attempt, at debug level, without headers and with
@@ -23,9 +25,9 @@ func logged(next http.RoundTripper, log *slog.Logger, clock Clock) http.RoundTri
 func (t *logging) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := t.clock.Now()
 	resp, err := t.next.RoundTrip(req)
-	attrs := []any{"method", req.Method, "url", RedactURL(req.URL), "took", t.clock.Now().Sub(start)}
+	attrs := []any{"method", req.Method, "url", redact.URL(req.URL), "took", t.clock.Now().Sub(start)}
 	if err != nil {
-		t.log.DebugContext(req.Context(), "request", append(attrs, "error", err.Error())...)
+		t.log.DebugContext(req.Context(), "request", append(attrs, "error", redact.Text(err.Error()))...)
 		return nil, err
 	}
 	t.log.DebugContext(req.Context(), "request", append(attrs, "status", resp.StatusCode)...)
