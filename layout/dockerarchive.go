@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,9 +129,11 @@ func (d *DockerArchive) Close() error {
 	return err
 }
 
-// Resolve reads the manifest or index of an image by its name, its ID (the
-// digest of its config) or "@N" for the Nth, counted from 0; an empty name is
-// the only image. Errors: [*TagError], [*Error].
+// Resolve reads the manifest or index of an image by its name, its ID or "@N" for
+// the Nth in manifest.json, counted from 0; an empty name is the only image. An
+// ID is the digest of the config and, where the archive has manifests, that of
+// the index or manifest; it may be without sha256:, and shortened to 4 digits or
+// more. Errors: [*TagError], [*Error].
 func (d *DockerArchive) Resolve(ctx context.Context, name string) (oci.Blob, error) {
 	if !d.plain {
 		return d.resolveLayout(ctx, name)
@@ -140,16 +143,6 @@ func (d *DockerArchive) Resolve(ctx context.Context, name string) (oci.Blob, err
 		return oci.Blob{}, &TagError{Path: d.layout.path, Tag: name, Ambiguous: len(found) > 1, Have: d.names()}
 	}
 	return d.build(ctx, found[0])
-}
-
-// resolveLayout finds the full name of a reference, or the name as given.
-func (d *DockerArchive) resolveLayout(ctx context.Context, name string) (oci.Blob, error) {
-	if full := fullName(name); full != "" {
-		if b, err := d.layout.Resolve(ctx, full); err == nil {
-			return b, nil
-		}
-	}
-	return d.layout.Resolve(ctx, name)
 }
 
 // fullName is a reference as Docker completes it, "" for what is none.
@@ -169,10 +162,19 @@ func (d *DockerArchive) find(name string) []int {
 		}
 		return nil
 	}
+	if found := d.distinct(func(i dockerItem) bool { return i.answersTo(name) }); len(found) > 0 {
+		return found
+	}
+	id := imageID(name)
+	return d.distinct(func(i dockerItem) bool { return id != "" && strings.HasPrefix(path.Base(i.Config), id) })
+}
+
+// distinct lists images by their places, each config once.
+func (d *DockerArchive) distinct(wanted func(dockerItem) bool) []int {
 	var out []int
 	seen := map[string]bool{}
 	for i, img := range d.images {
-		if !img.answersTo(name) || seen[img.Config] {
+		if seen[img.Config] || !wanted(img) {
 			continue
 		}
 		seen[img.Config] = true
@@ -185,17 +187,18 @@ func (i dockerItem) answersTo(name string) bool {
 	if name == "" || slices.Contains(i.RepoTags, name) {
 		return true
 	}
-	if d := digest.Digest(name); d.Validate() == nil {
-		return strings.Contains(i.Config, d.Encoded())
-	}
 	full := fullName(name)
 	return full != "" && slices.ContainsFunc(i.RepoTags, func(t string) bool { return fullName(t) == full })
 }
 
+// names are those of the images, and the place of what has none.
 func (d *DockerArchive) names() []string {
 	var out []string
-	for _, i := range d.images {
-		out = append(out, i.RepoTags...)
+	for i, item := range d.images {
+		out = append(out, item.RepoTags...)
+		if len(item.RepoTags) == 0 {
+			out = append(out, "@"+strconv.Itoa(i))
+		}
 	}
 	return out
 }
@@ -252,4 +255,13 @@ func (d *DockerArchive) StatBlob(ctx context.Context, want oci.Descriptor) (bool
 		}
 	}
 	return err == nil, err
+}
+
+// Referrers is [Layout.Referrers]: an archive of an engine that keeps images in
+// containerd has what refers to an image, too. Any other has nothing.
+func (d *DockerArchive) Referrers(ctx context.Context, sum digest.Digest) ([]oci.Descriptor, error) {
+	if d.plain {
+		return nil, nil
+	}
+	return d.layout.Referrers(ctx, sum)
 }

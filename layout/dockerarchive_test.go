@@ -216,8 +216,13 @@ func TestSavedImagesAreFoundByAnyNameThatDockerKnows(t *testing.T) {
 		}
 	}
 	id := digest.FromBytes(configOf("amd64", shared, own))
-	if _, err := modern().open(t).Resolve(t.Context(), id.String()); err != nil {
-		t.Errorf("by ID: %v", err)
+	for _, name := range []string{id.String(), id.Encoded(), id.Encoded()[:12], "sha256:" + id.Encoded()[:4]} {
+		if _, err := modern().open(t).Resolve(t.Context(), name); err != nil {
+			t.Errorf("by ID: %v", err)
+		}
+	}
+	if _, err := modern().open(t).Resolve(t.Context(), id.Encoded()[1:]); !Absent(err) {
+		t.Errorf("by the end of an ID: %v", err)
 	}
 }
 

@@ -15,12 +15,16 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/manifold-oci/manifold/internal/redact"
+	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/opencontainers/go-digest"
 )
 
 // defaultEngine is where an engine listens when nobody says otherwise.
 const defaultEngine = "unix:///var/run/docker.sock"
+
+var errAddress = errors.New("not an address of an engine")
 
 // Engine says how to reach a Docker Engine. The zero value is the socket on
 // this machine.
@@ -40,7 +44,7 @@ type Engine struct {
 
 // EngineError reports an image that an engine did not give.
 type EngineError struct {
-	// Host of the engine and the image that it was asked for.
+	// Host of the engine, without a login, and the image that it was asked for.
 	Host, Image string
 	// Status of its answer, 0 when there was none, and what it said.
 	Status  int
@@ -63,34 +67,28 @@ func (e *EngineError) Error() string {
 func (e *EngineError) Unwrap() error { return e.Cause }
 
 // OpenDockerDaemon saves one image of an engine into a file of its own, which
-// goes when the archive is closed, and opens that. It is one request. A name
-// without a tag means latest. Errors: [*EngineError], and those of
+// goes when the archive is closed, and opens that. It is one request; for an ID
+// that is not whole, or without sha256:, two more, as Docker reads it as a name
+// first. A name without a tag means latest. Errors: [*EngineError], and those of
 // [OpenDockerArchive].
 func OpenDockerDaemon(ctx context.Context, e Engine, image string) (*DockerArchive, error) {
 	if e.Host == "" {
 		e.Host = defaultEngine
 	}
-	failed := func(err error) error { return &EngineError{Host: e.Host, Image: image, Cause: err} }
 	client, base, err := e.client()
 	if err != nil {
-		return nil, failed(err)
+		return nil, &EngineError{Host: redact.Word(e.Host), Image: image, Cause: err}
 	}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/images/get?names="+url.QueryEscape(savedName(image)), nil)
+	a := asking{engine: e, image: image, client: client, base: base}
+	body, err := a.save(ctx)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
-	resp, err := client.Do(req)
+	defer body.Close()
+	f, err := spool(e.TempDir, body)
 	if err != nil {
-		return nil, failed(withoutURL(err))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, &EngineError{Host: e.Host, Image: image, Status: resp.StatusCode, Message: message(resp.Body)}
-	}
-	f, err := spool(e.TempDir, resp.Body)
-	if err != nil {
-		return nil, failed(err)
+		return nil, a.failed(err)
 	}
 	d, err := newDockerArchive("docker-daemon:"+image, f)
 	if err == nil {
@@ -99,11 +97,77 @@ func OpenDockerDaemon(ctx context.Context, e Engine, image string) (*DockerArchi
 	return d, err
 }
 
+// asking is an engine that is being asked for an image.
+type asking struct {
+	engine Engine
+	image  string
+	client *http.Client
+	base   string
+}
+
+func (a asking) failed(err error) error {
+	return &EngineError{Host: redact.Word(a.engine.Host), Image: a.image, Cause: redact.Error(err)}
+}
+
+func (a asking) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
+	if err != nil {
+		return nil, a.failed(errAddress) // net/url quotes parts of a password
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, a.failed(withoutURL(err))
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, &EngineError{Host: redact.Word(a.engine.Host), Image: a.image, Status: resp.StatusCode, Message: message(resp.Body)}
+	}
+	return resp.Body, nil
+}
+
+func savePath(name string) string { return "/images/get?names=" + url.QueryEscape(name) }
+
+// save asks for the image by its name, and if there is none, by its ID.
+func (a asking) save(ctx context.Context) (io.ReadCloser, error) {
+	body, err := a.get(ctx, savePath(savedName(a.image)))
+	if !Absent(err) || imageID(a.image) == "" || fullDigest(a.image) != "" {
+		return body, err
+	}
+	id, found := a.identify(ctx)
+	switch {
+	case found == nil:
+		return a.get(ctx, savePath(id.String()))
+	case Absent(found):
+		return nil, err
+	}
+	return nil, found
+}
+
+// identify asks for the whole ID that a.image is the beginning of: with that
+// itself, an engine would save a repository of the same name with all its tags.
+func (a asking) identify(ctx context.Context) (digest.Digest, error) {
+	body, err := a.get(ctx, "/images/"+url.PathEscape(a.image)+"/json")
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	var v struct {
+		ID digest.Digest `json:"Id"`
+	}
+	if err := json.UnmarshalRead(io.LimitReader(body, oci.MaxManifestSize), &v); err != nil {
+		return "", a.failed(err)
+	}
+	if v.ID.Validate() != nil || !strings.HasPrefix(v.ID.Encoded(), imageID(a.image)) {
+		return "", &EngineError{Host: redact.Word(a.engine.Host), Image: a.image, Status: http.StatusNotFound, Message: "No such image: " + a.image}
+	}
+	return v.ID, nil
+}
+
 // savedName is the name to ask for: without a tag an engine would save every
 // tag of the repository.
 func savedName(image string) string {
-	if digest.Digest(image).Validate() == nil {
-		return image
+	if sum := fullDigest(image); sum != "" {
+		return sum.String()
 	}
 	r, err := ref.Parse(image)
 	if err != nil {
