@@ -13,7 +13,7 @@
 // whole, and running the plan again finishes it.
 //
 // apply makes no decisions about what to write and never changes a byte. It
-// refuses a plan that does not validate.
+// refuses a plan whose steps cannot be run ([plan.Plan.Runnable]).
 //
 // Read apply.go first, then steps.go (what each step does), tags.go (moving,
 // lost races), restore.go, litter.go (what a failed run leaves), world.go (what
@@ -23,9 +23,9 @@ package apply
 import (
 	"context"
 	"fmt"
-	"strings"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/manifold-oci/manifold/internal/clock"
@@ -193,7 +193,11 @@ type RaceError struct {
 }
 
 func (e *RaceError) Error() string {
-	s := fmt.Sprintf("%s: another writer moved the tag: it names %s, this run had put %s", e.Tag, e.Got, e.Want)
+	names := "names " + e.Got.String()
+	if e.Got == "" {
+		names = "is gone"
+	}
+	s := fmt.Sprintf("%s: another writer moved the tag: it %s, this run had put %s", e.Tag, names, e.Want)
 	if e.Other != "" {
 		s += "; what is there now is " + e.Other
 	}
@@ -218,7 +222,7 @@ func (e *InvisibleError) Unwrap() error { return e.Err }
 // [*plan.PreconditionError], an [*InvisibleError], an [*oci.MismatchError] or
 // what the registry answered.
 func Run(ctx context.Context, p plan.Plan, o Options) (Result, error) {
-	if err := p.Validate(); err != nil {
+	if err := p.Runnable(); err != nil {
 		return Result{}, err
 	}
 	r := newRun(p, o)

@@ -39,7 +39,7 @@ func (r *run) cleanUp(ctx context.Context, failure error) {
 		mine := slices.DeleteFunc(slices.Clone(r.result.Written), func(w Written) bool { return w.Repository != repo })
 		slices.Reverse(mine) // parents before what they point at
 		var used map[digest.Digest]bool
-		reason := keep(ctx, failure)
+		reason := r.keep(ctx, failure)
 		if reason == "" {
 			used, reason = r.used(bounded, mine[0])
 		}
@@ -50,13 +50,15 @@ func (r *run) cleanUp(ctx context.Context, failure error) {
 }
 
 // keep is why nothing is removed after a failure, empty when it is to be.
-func keep(ctx context.Context, failure error) string {
+func (r *run) keep(ctx context.Context, failure error) string {
 	var race *RaceError
 	switch {
 	case ctx.Err() != nil, !Final(failure):
 		return "the run can be taken up again"
 	case errors.As(failure, &race):
 		return "another writer has the tag, this can be tagged again"
+	case r.count(Moved)+r.count(Stuck)+r.count(Unknown) > 0:
+		return "a tag may lead to it"
 	}
 	return ""
 }

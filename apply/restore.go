@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/manifold-oci/manifold/oci"
-	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/report"
-	"github.com/opencontainers/go-digest"
 )
 
 // halfway reports that some tags have moved, or may have, and others have not.
@@ -31,7 +29,7 @@ func (r *run) ours(t TagResult) bool {
 func (r *run) restore(ctx context.Context) {
 	r.each(func(t *TagResult) {
 		if r.ours(*t) {
-			t.Fate = r.restoreTag(ctx, *t)
+			r.restoreTag(ctx, t)
 		}
 	})
 }
@@ -50,39 +48,62 @@ func (r *run) each(change func(*TagResult)) {
 	}
 }
 
-func (r *run) restoreTag(ctx context.Context, t TagResult) Fate {
-	repo := r.o.Repository(t.Reference.Repo())
-	e := report.Event{Kind: report.Restore, State: report.Done, Target: t.Reference.String(), Digest: t.Previous, Previous: t.Digest}
-	switch now, err := repo.Manifest(ctx, t.Reference.Tag); {
-	case ctx.Err() != nil, t.Fate == Unknown && err != nil && !r.o.Absent(err):
-		return t.Fate // nobody knows what a PUT would take away
-	case err == nil && now.Digest == t.Previous, err != nil && t.Previous == "" && r.o.Absent(err):
-		return Refused
-	case err == nil && now.Digest != t.Digest:
-		return Lost
+// restoreTag puts a tag back, if it names what this publish has put. The PUT of
+// one that was acknowledged may not be seen yet, and is undone by another; one whose
+// answer was lost may be carried out any time, and is left as unknown.
+func (r *run) restoreTag(ctx context.Context, t *TagResult) {
+	now, err := r.o.Repository(t.Reference.Repo()).Manifest(ctx, t.Reference.Tag)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil && !r.o.Absent(err):
+		r.cannotRestore(t, err) // nobody knows what a PUT would take away
+		return
+	case now.Digest == t.Previous && t.Fate == Unknown:
+		t.Found = now.Digest
+		return
+	case now.Digest != t.Previous && now.Digest != t.Digest:
+		t.Fate, t.Found = Lost, now.Digest
+		return
 	}
-	switch err := r.writeBack(ctx, repo, t.Reference, t.Previous); {
+	switch err := r.writeBack(ctx, *t); {
 	case err != nil && ctx.Err() != nil:
-		return Unknown
+		t.Fate = Unknown
 	case err != nil:
-		_ = r.failed(e, err)
-		return Stuck
+		r.cannotRestore(t, err)
+	default:
+		t.Fate = Restored
+		r.o.Report.Send(restoring(*t))
 	}
-	r.o.Report.Send(e)
-	return Restored
+}
+
+func restoring(t TagResult) report.Event {
+	return report.Event{Kind: report.Restore, State: report.Done, Target: t.Reference.String(), Digest: t.Previous, Previous: t.Digest}
+}
+
+// cannotRestore notes a tag that stays as it is. Whether it moved is known, or not.
+func (r *run) cannotRestore(t *TagResult, err error) {
+	_ = r.failed(restoring(*t), err)
+	if t.Fate != Unknown {
+		t.Fate = Stuck
+	}
 }
 
 // writeBack names the previous content again, or removes a tag that was not
 // there.
-func (r *run) writeBack(ctx context.Context, w Writer, name ref.Reference, previous digest.Digest) error {
-	if previous == "" {
-		return w.DeleteTag(ctx, name.Tag)
+func (r *run) writeBack(ctx context.Context, t TagResult) error {
+	if t.Previous == "" {
+		err := r.o.Repository(t.Reference.Repo()).DeleteTag(ctx, t.Reference.Tag)
+		if err != nil && r.o.Absent(err) {
+			return nil
+		}
+		return err
 	}
-	b, ok := r.plan.Manifest(previous)
+	b, ok := r.plan.Manifest(t.Previous)
 	if !ok {
-		return &oci.MismatchError{What: "previous content", Want: previous.String(), Got: "not in the plan"}
+		return &oci.MismatchError{What: "previous content", Want: t.Previous.String(), Got: "not in the plan"}
 	}
-	return w.PutTag(ctx, name.Tag, b)
+	return r.putTag(ctx, t.Reference, b, t.Digest)
 }
 
 // askTime bounds the reading of tags after an interruption.

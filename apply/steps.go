@@ -55,7 +55,8 @@ func (r *run) copyBlob(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return r.failed(e, err)
 	}
-	if outcome != registry.Present {
+	// A mount is acknowledged the same whether the blob was there before or not.
+	if outcome == registry.Uploaded {
 		r.note(r.fresh, of(s))
 	}
 	e.State, e.Bytes = r.countBlob(outcome, s.Size), s.Size

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/manifold-oci/manifold/internal/httpchain"
+	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
+	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 	"github.com/manifold-oci/manifold/report"
 	"github.com/opencontainers/go-digest"
@@ -32,8 +35,10 @@ func (r *run) moveTag(ctx context.Context, s plan.Step) error {
 	}
 	r.o.Journal.Begin(s.ID)
 	defer r.settle(s, time.Now())
-	if err := r.o.Repository(target(s.Target)).PutTag(ctx, s.Tag, r.manifest(s)); err != nil {
-		r.setFate(s, refusal(err), "")
+	name := target(s.Target).WithTag(s.Tag)
+	if err := r.putTag(ctx, name, r.manifest(s), s.Previous); err != nil {
+		fate, found := refusal(err)
+		r.setFate(s, fate, found)
 		return r.failed(e, err)
 	}
 	r.setFate(s, Moved, "")
@@ -77,14 +82,44 @@ func (r *run) mayMove(ctx context.Context, s plan.Step) (right bool, _ error) {
 	return false, &plan.PreconditionError{Tag: target(s.Target).WithTag(s.Tag), Expected: s.Previous, Found: now.Digest, Moved: true}
 }
 
-// refusal tells an answer of the registry, after which the tag is as it was,
-// from a lost one, after which nobody knows.
-func refusal(err error) Fate {
-	var answered *registry.Error
-	if errors.As(err, &answered) && answered.Status >= 400 && answered.Status < 500 {
-		return Refused
+// writes bounds how often a tag is written whose PUTs are lost.
+const writes = 3
+
+// putTag writes a tag, and again when the answer was lost and the tag still names
+// what it named before. One that names anything else is another writer's.
+func (r *run) putTag(ctx context.Context, name ref.Reference, b oci.Blob, before digest.Digest) error {
+	for n := 1; ; n++ {
+		err := r.o.Repository(name.Repo()).PutTag(ctx, name.Tag, b)
+		var unsettled *registry.UnsettledError
+		switch {
+		case !errors.As(err, &unsettled):
+			return err
+		case unsettled.Found != before:
+			return &RaceError{Tag: name, Want: b.Digest, Got: unsettled.Found, PreviousIfKnown: before}
+		case n == writes:
+			return err
+		}
+		if err := r.o.Sleep(ctx, httpchain.Backoff(n)); err != nil {
+			return err
+		}
 	}
-	return Unknown
+}
+
+// refusal tells an answer of the registry, after which the tag is as it was, from
+// a lost one, after which nobody knows, and from another writer.
+func refusal(err error) (Fate, digest.Digest) {
+	var race *RaceError
+	var unsettled *registry.UnsettledError
+	var answered *registry.Error
+	switch {
+	case errors.As(err, &race):
+		return Lost, race.Got
+	case errors.As(err, &unsettled):
+		return Unknown, unsettled.Found
+	case errors.As(err, &answered) && answered.Status >= 400 && answered.Status < 500:
+		return Refused, ""
+	}
+	return Unknown, ""
 }
 
 // setFate notes what became of a tag, and what it names if that is not ours.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/manifold-oci/manifold/internal/httpchain"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/opencontainers/go-digest"
 )
 
 // writes bounds how often a write is sent whose outcome stays unknown.
@@ -17,19 +18,8 @@ const writes = 3
 // repeated only when it is not there. [ChildUnknown] errors when the registry
 // misses something it points at.
 func (r *Repository) PutManifest(ctx context.Context, b oci.Blob) error {
-	return r.putManifest(ctx, opWriteManifest, b.Digest.String(), b)
-}
-
-// PutTag writes a manifest or index under a tag. One PUT, and no other unless
-// its answer is lost and the tag, read again, does not name b. [Immutable]
-// errors when the registry refuses to move the tag. Once Status is that of a
-// refusal (4xx), the tag is as it was; without an answer nobody knows.
-func (r *Repository) PutTag(ctx context.Context, tag string, b oci.Blob) error {
-	return r.putManifest(ctx, opWriteTag, tag, b)
-}
-
-func (r *Repository) putManifest(ctx context.Context, op, identifier string, b oci.Blob) error {
-	c := r.on(op, identifier)
+	identifier := b.Digest.String()
+	c := r.on(opWriteManifest, identifier)
 	if err := oci.Check(b.Descriptor, b.Bytes); err != nil {
 		return r.failed(c, err)
 	}
@@ -49,6 +39,45 @@ func (r *Repository) putManifest(ctx context.Context, op, identifier string, b o
 		}
 	}
 }
+
+// PutTag writes a manifest or index under a tag, by one PUT. When its answer is
+// lost the tag is read: if it names b that is success, if it names anything else
+// the error is an [*UnsettledError], and whether to write again is the caller's to
+// say, who knows what the tag named before. [Immutable] errors when the registry
+// refuses to move the tag. Once Status is that of a refusal (4xx), the tag is as
+// it was; without an answer nobody knows.
+func (r *Repository) PutTag(ctx context.Context, tag string, b oci.Blob) error {
+	c := r.on(opWriteTag, tag)
+	if err := oci.Check(b.Descriptor, b.Bytes); err != nil {
+		return r.failed(c, err)
+	}
+	r.scopes().write()
+	err := r.putOnce(ctx, c, tag, b)
+	if err == nil || !unknownOutcome(err) || ctx.Err() != nil {
+		return err
+	}
+	got, readErr := r.Manifest(ctx, tag)
+	switch {
+	case readErr != nil && !Absent(readErr):
+		return err
+	case readErr == nil && oci.Check(oci.Descriptor{Digest: b.Digest}, got.Bytes) == nil:
+		return nil
+	}
+	return &UnsettledError{Found: got.Digest, Err: err}
+}
+
+// UnsettledError reports a tag PUT whose answer was lost, and a tag that names
+// something else: the PUT may not have been carried out, may still be, or was, and
+// another writer has been there since.
+type UnsettledError struct {
+	// Found is what the tag names, empty for nothing.
+	Found digest.Digest
+	Err   error
+}
+
+func (e *UnsettledError) Error() string { return e.Err.Error() }
+
+func (e *UnsettledError) Unwrap() error { return e.Err }
 
 func (r *Repository) putOnce(ctx context.Context, c call, identifier string, b oci.Blob) error {
 	c.method, c.path, c.once = http.MethodPut, "manifests/"+identifier, true
