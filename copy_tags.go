@@ -64,8 +64,12 @@ func withTag(l ref.Location, tag string) ref.Location {
 // matches reports whether a tag matches one of the patterns, or there are none.
 func matches(patterns []string, tag string) (bool, error) {
 	for _, p := range patterns {
-		if ok, err := path.Match(p, tag); ok || err != nil {
-			return ok, err
+		ok, err := path.Match(p, tag)
+		if err != nil {
+			return false, &PatternError{Pattern: p}
+		}
+		if ok {
+			return true, nil
 		}
 	}
 	return len(patterns) == 0, nil

@@ -15,10 +15,11 @@ import (
 
 // Tags lists the tags of a repository or layout, sorted, or those that match one
 // of the patterns (as [path.Match] reads them). The list is whole or there is an
-// error; a repository without tags has none.
+// error; a repository without tags has none. A pattern that cannot be read is a
+// [*PatternError].
 func (m *Manifold) Tags(ctx context.Context, l ref.Location, patterns ...string) ([]string, error) {
 	if _, err := matches(patterns, ""); err != nil {
-		return nil, fmt.Errorf("pattern: %w", err)
+		return nil, err
 	}
 	all, err := m.allTags(ctx, l)
 	if err != nil {
@@ -29,6 +30,13 @@ func (m *Manifold) Tags(ctx context.Context, l ref.Location, patterns ...string)
 		ok, err := matches(patterns, tag)
 		return !ok || err != nil
 	}), nil
+}
+
+// PatternError reports a pattern that [path.Match] cannot read.
+type PatternError struct{ Pattern string }
+
+func (e *PatternError) Error() string {
+	return fmt.Sprintf("pattern %q: a bracket is not closed, or nothing follows a backslash", e.Pattern)
 }
 
 func (m *Manifold) allTags(ctx context.Context, l ref.Location) ([]string, error) {

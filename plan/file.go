@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -47,9 +49,24 @@ func Read(r io.Reader) (Plan, error) {
 	case limited.N <= 0:
 		return Plan{}, fmt.Errorf("plan: larger than %d bytes", int64(maxFile))
 	case err != nil:
-		return Plan{}, fmt.Errorf("plan: %w", err)
+		return Plan{}, fmt.Errorf("is not a plan: %w", inDocument(err))
 	}
 	return p, p.Validate()
+}
+
+// inDocument says where in a document something is wrong, without the types that
+// it was to become.
+func inDocument(err error) error {
+	var e *json.SemanticError
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Err != nil && e.JSONPointer != "":
+		return fmt.Errorf("%s: %w", e.JSONPointer, e.Err)
+	case e.Err != nil:
+		return e.Err
+	}
+	return fmt.Errorf("%s: a JSON %s is not expected here", cmp.Or(string(e.JSONPointer), "/"), e.JSONKind)
 }
 
 // Key names what the plan publishes and where to, whatever the targets hold

@@ -120,9 +120,20 @@ type TargetError struct {
 
 func (e *TargetError) Error() string { return fmt.Sprintf("%s: %s", e.Target, e.Reason) }
 
+// DigestError reports a target with another digest than that of what would be
+// published there.
+type DigestError struct {
+	Target ref.Reference
+	Digest digest.Digest
+}
+
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("%s: what is published has digest %s", e.Target, e.Digest)
+}
+
 // Make returns the plan for one index and o.Targets. Errors are [*HoleError],
-// [*TargetError], [*oci.SyntaxError], [*plan.PreconditionError] for each tag
-// that does not meet one, or what a prober answered.
+// [*TargetError], [*DigestError], [*oci.SyntaxError], [*plan.PreconditionError] for
+// each tag that does not meet one, or what a prober answered.
 func Make(ctx context.Context, c Content, o Options) (plan.Plan, error) {
 	if !oci.IsIndex(c.Root.MediaType) {
 		return plan.Plan{}, fmt.Errorf("%s: %q is not an index", c.Root.Digest, c.Root.MediaType)
@@ -217,7 +228,7 @@ func checkTarget(r ref.Reference, root digest.Digest) error {
 		return &TargetError{Target: r, Reason: "no repository"}
 	}
 	if r.Digest != "" && r.Digest != root {
-		return &TargetError{Target: r, Reason: fmt.Sprintf("what is published has digest %s", root)}
+		return &DigestError{Target: r, Digest: root}
 	}
 	return nil
 }

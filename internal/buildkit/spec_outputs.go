@@ -30,6 +30,9 @@ func (r specReader) readOutputs(s *Spec) error {
 	if err != nil {
 		return usage("output", err)
 	}
+	if err := checkTypes(entries); err != nil {
+		return err
+	}
 	if err := checkIIDFile(s.IIDFile, entries); err != nil {
 		return err
 	}
@@ -53,6 +56,20 @@ func (r specReader) readOutputs(s *Spec) error {
 	}
 	s.Tags = r.list("tag")
 	return s.takeApart(outputs)
+}
+
+// outputTypes are those of buildx, and moby, which is the engine's own.
+var outputTypes = []string{
+	"cacheonly", client.ExporterDocker, client.ExporterImage, client.ExporterLocal, "moby", client.ExporterOCI, "registry", client.ExporterTar,
+}
+
+func checkTypes(entries []*buildflags.ExportEntry) error {
+	for _, e := range entries {
+		if !slices.Contains(outputTypes, e.Type) {
+			return &UsageError{Flag: "output", Value: e.Type, Reason: "there is no such type: " + strings.Join(outputTypes, ", ")}
+		}
+	}
+	return nil
 }
 
 func checkIIDFile(path string, entries []*buildflags.ExportEntry) error {

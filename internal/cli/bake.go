@@ -48,9 +48,18 @@ func broken(cmd *cobra.Command, err error) *cobra.Command {
 	return cmd
 }
 
+// shown makes a definition that cannot be read a usage error, as it is where it
+// is built.
+func shown(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return &exitError{code: ExitUsage, err: err}
+}
+
 func runBake(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, args []string) error {
 	if c.OnlyShows() {
-		return c.RunBake(ctx, args)
+		return shown(ctx, c.RunBake(ctx, args))
 	}
 	local := &localNode{host: h, buildkitd: o.buildkitd}
 	defer local.close()

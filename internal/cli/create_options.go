@@ -1,7 +1,8 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -97,16 +98,26 @@ func (o createOptions) addSources(opts *manifold.CreateOptions, args []string) e
 	return nil
 }
 
+// notReadable makes a file that was named and cannot be read a usage error.
+func notReadable(err error) error {
+	var e *fs.PathError
+	if !errors.As(err, &e) {
+		return err
+	}
+	return usage("%s: %w", e.Path, e.Err)
+}
+
 // readSmall reads a file that a person or a job wrote.
 func readSmall(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil, notReadable(err)
 	}
 	if info.Size() > spec.MaxSize {
-		return nil, fmt.Errorf("%s: %d bytes, the limit is %d", name, info.Size(), spec.MaxSize)
+		return nil, usage("%s: %d bytes, the limit is %d", name, info.Size(), spec.MaxSize)
 	}
-	return os.ReadFile(name)
+	b, err := os.ReadFile(name)
+	return b, notReadable(err)
 }
 
 func (o createOptions) addSpec(opts *manifold.CreateOptions, name string) error {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"text/template"
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/apply"
@@ -11,9 +13,11 @@ import (
 	"github.com/manifold-oci/manifold/internal/binarycheck"
 	"github.com/manifold-oci/manifold/internal/buildkit"
 	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/layout"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
+	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/registry"
 )
 
@@ -30,9 +34,10 @@ func printError(w io.Writer, err error) {
 func codeOf(err error) int {
 	switch {
 	case is[*apply.RaceError](err), is[*apply.WorldError](err), is[*plan.PreconditionError](err), registry.Immutable(err),
-		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err):
+		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err), is[*publish.DigestError](err):
 		return ExitPrecondition
-	case is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
+	case noSuchLayout(err), is[*manifold.PatternError](err), is[template.ExecError](err),
+		is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
 		return ExitUsage
 	}
 	return ExitFailed
@@ -44,6 +49,11 @@ func is[T error](err error) bool {
 }
 
 // hint is what to do about the errors that it is about.
+// noSuchLayout reports a layout or archive that was named and is not there.
+func noSuchLayout(err error) bool {
+	return is[*layout.Error](err) && errors.Is(err, fs.ErrNotExist)
+}
+
 type hint struct {
 	about func(error) bool
 	text  string

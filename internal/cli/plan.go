@@ -54,14 +54,14 @@ func readPlan(h Host, path string) (plan.Plan, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return plan.Plan{}, err
+			return plan.Plan{}, notReadable(err)
 		}
 		defer f.Close()
 		in = f
 	}
 	p, err := plan.Read(in)
 	if err != nil {
-		return p, fmt.Errorf("%s: %w", path, err)
+		return p, usage("%s: %w", path, err)
 	}
 	return p, nil
 }

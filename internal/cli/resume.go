@@ -85,7 +85,7 @@ func (o *resumeOptions) choose(h Host, args []string) (*manifold.Unfinished, err
 			path = filepath.Join(dir, path+".journal")
 		}
 		u, err := manifold.ReadUnfinished(path)
-		return &u, err
+		return &u, notReadable(err)
 	}
 	m := o.library(h, warnings(h))
 	defer m.Close()
