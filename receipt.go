@@ -5,6 +5,7 @@ import (
 
 	"github.com/manifold-oci/manifold/apply"
 	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
@@ -124,7 +125,7 @@ func receipt(p plan.Plan, res apply.Result, stats registry.Stats, started time.T
 // failed adds the error, if there was one.
 func (r Receipt) failed(err error) Receipt {
 	if err != nil {
-		r.Error, r.Unchanged = err.Error(), false
+		r.Error, r.Unchanged = redact.Text(err.Error()), false
 	}
 	return r
 }

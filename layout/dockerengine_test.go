@@ -1,8 +1,10 @@
 package layout_test
 
 import (
+	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +78,22 @@ func TestEnginesThatCannotBeReachedAreNamed(t *testing.T) {
 		_, err := layout.OpenDockerDaemon(t.Context(), layout.Engine{Host: host}, "app")
 		if err == nil || layout.Absent(err) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), host) {
 			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// TestLoginOfAnEngineIsNotShown: whatever is wrong with DOCKER_HOST.
+func TestLoginOfAnEngineIsNotShown(t *testing.T) {
+	answers := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(answers.Close)
+	for _, host := range []string{
+		"tcp://u:SECRET@127.0.0.1:1", "tcp://u:SE CRET@h", "tcp://u:SE/CRET@h", "tcp://u:SE%zzCRET@h", "ssh://u:SECRET@h",
+		"u:SECRET@h:2375", "tcp:u:SECRET@h", "https://SECRET@127.0.0.1:1", "tcp://u:SECRET@" + answers.Listener.Addr().String(),
+	} {
+		_, err := layout.OpenDockerDaemon(t.Context(), layout.Engine{Host: host}, "app")
+		var refused *layout.EngineError
+		if !errors.As(err, &refused) || strings.Contains(err.Error(), "SE") || strings.Contains(err.Error(), "CRET") || strings.Contains(refused.Host, "SE") {
+			t.Errorf("%v", err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/opencontainers/go-digest"
@@ -69,13 +70,13 @@ func (g *tag) meets(e Expectation) error {
 func ParseExpectation(s string, targets []ref.Reference) ([]Expectation, error) {
 	at := strings.LastIndexByte(s, '=')
 	if at <= 0 || at == len(s)-1 {
-		return nil, fmt.Errorf("%q: want TAG=DIGEST, or TAG=none", s)
+		return nil, fmt.Errorf("%q: want TAG=DIGEST, or TAG=none", redact.Word(s))
 	}
 	name, d := s[:at], digest.Digest(s[at+1:])
 	if d == "none" {
 		d = ""
 	} else if err := d.Validate(); err != nil {
-		return nil, fmt.Errorf("%q: %w", s, err)
+		return nil, fmt.Errorf("%q: %w", redact.Word(s), err)
 	}
 	var out []Expectation
 	for _, t := range targets {
@@ -84,7 +85,7 @@ func ParseExpectation(s string, targets []ref.Reference) ([]Expectation, error) 
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%q: no target has this tag", s)
+		return nil, fmt.Errorf("%q: no target has this tag", redact.Word(s))
 	}
 	return out, nil
 }

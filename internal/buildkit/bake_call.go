@@ -15,6 +15,7 @@ import (
 	"github.com/docker/buildx/util/confutil"
 	"github.com/docker/buildx/util/dockerutil"
 	"github.com/docker/buildx/util/progress"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/moby/buildkit/client"
 )
 
@@ -186,7 +187,7 @@ func (a *Answers) object(name string) (answer map[string]any, code int, err erro
 	answer = map[string]any{}
 	code, err = a.print(&b, name)
 	if err != nil {
-		answer["error"] = err.Error()
+		answer["error"] = redact.Text(err.Error())
 	}
 	members := map[string]*json.RawMessage{}
 	if uerr := json.Unmarshal(b.Bytes(), &members); uerr != nil && b.Len() > 0 {

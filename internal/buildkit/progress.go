@@ -93,7 +93,7 @@ func (p *Progress) write(s *client.SolveStatus) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if !p.closed {
-		p.printer.Write(s)
+		p.printer.Write(withoutSecrets(s))
 	}
 }
 

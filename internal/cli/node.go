@@ -10,6 +10,7 @@ import (
 
 	"github.com/manifold-oci/manifold/internal/buildkit"
 	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ func (o nodeLsOptions) urls() ([]string, error) {
 	var out []string
 	for _, host := range o.registries {
 		if _, err := ref.Parse(host + "/x"); err != nil {
-			return nil, usage("--registry %q: %w", host, err)
+			return nil, usage("--registry %q: %w", redact.Word(host), err)
 		}
 		scheme := "https"
 		for _, plain := range o.plainHTTP {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/oci"
 )
 
@@ -24,11 +25,11 @@ type Annotation struct {
 func (l *Lists) Annotate(list, source string, a Annotation) error {
 	name, err := parse(list)
 	if err != nil {
-		return named("annotate: error parsing name for manifest list "+list, err)
+		return named("annotate: error parsing name for manifest list "+redact.Word(list), err)
 	}
 	image, err := parse(source)
 	if err != nil {
-		return named("annotate: error parsing name for manifest "+source, err)
+		return named("annotate: error parsing name for manifest "+redact.Word(source), err)
 	}
 	e, err := l.Store.Entry(name, image)
 	var none *NotFoundError

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
@@ -21,7 +22,7 @@ import (
 func (l *Lists) Create(ctx context.Context, list string, sources []string, amend bool) (string, error) {
 	name, err := parse(list)
 	if err != nil {
-		return "", named("error parsing name for manifest list "+list, err)
+		return "", named("error parsing name for manifest list "+redact.Word(list), err)
 	}
 	_, there, err := l.Store.find(name)
 	if err != nil {
