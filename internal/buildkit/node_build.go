@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/buildx/driver"
 	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
@@ -269,7 +270,8 @@ func (p *port) store(present ...oci.Descriptor) *Store {
 	return s
 }
 
-// fault names node and platform.
+// fault names node and platform, and hides what addresses in the error of a node
+// have of logins and tokens.
 func (p *port) fault(platform *oci.Platform, err error) error {
-	return &build.NodeError{Node: p.Name(), Platform: platform, Err: err}
+	return &build.NodeError{Node: p.Name(), Platform: platform, Err: redact.Error(err)}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/manifold-oci/manifold/internal/binarycheck"
 	"github.com/manifold-oci/manifold/internal/buildkit"
 	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/layout"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
@@ -24,7 +25,7 @@ import (
 // printError writes an error and, on a line of its own, what to do about it.
 func printError(w io.Writer, err error) {
 	buildkit.Explain(w, err)
-	_, _ = fmt.Fprintf(w, "error: %s\n", render.Text(err.Error()))
+	_, _ = fmt.Fprintf(w, "error: %s\n", render.Text(redact.Text(err.Error())))
 	if hint := hintFor(err); hint != "" {
 		_, _ = fmt.Fprintf(w, "hint: %s\n", hint)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/internal/redact"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/spf13/pflag"
@@ -55,7 +56,7 @@ func (p *publishFlags) record(r manifold.Receipt, err error) error {
 		return err
 	}
 	if r.Error == "" && err != nil {
-		r.Error = err.Error()
+		r.Error = redact.Text(err.Error())
 	}
 	var b bytes.Buffer
 	writeErr := render.JSON(&b, r)
