@@ -10,8 +10,7 @@ import (
 
 func TestPlanFileReadsBackEqual(t *testing.T) {
 	p := valid()
-	p.Verb, p.Targets = "create", []Target{{Reference: "r.test/a:1", Digest: p.Root.Digest}}
-	p.Steps[2].Check = true
+	step(&p, "tag").Check = true
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"file":     func(b *bytes.Buffer) error { return p.Write(b) },
 		"one line": func(b *bytes.Buffer) error { return p.WriteLine(b) },
@@ -74,7 +73,8 @@ func TestKeyIsThatOfWhatIsPublished(t *testing.T) {
 
 func TestCheckedPutsAPreconditionOnEveryTag(t *testing.T) {
 	p := valid()
-	if c := p.Checked(); !c.Steps[2].Check || c.Steps[1].Check || p.Steps[2].Check {
+	c := p.Checked()
+	if !step(&c, "tag").Check || step(&c, "put").Check || step(&p, "tag").Check {
 		t.Errorf("%+v", c.Steps)
 	}
 	if got, want := p.Checked().Cost().Requests, p.Cost().Requests+1; got != want {

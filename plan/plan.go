@@ -7,8 +7,12 @@
 // they can be had. It holds no credentials. Its JSON reads back to an equal
 // plan.
 //
-// This package refuses nothing but a plan that cannot be run: see
-// [Plan.Validate].
+// This package refuses a plan that cannot be run, and one whose steps do not
+// publish what its targets say: see [Plan.Validate].
+//
+// Read plan.go first; validate.go looks at each step by itself, site.go and
+// relate.go at what the steps of one repository come to, order.go at what waits
+// for what; file.go reads and writes plans.
 package plan
 
 import (
@@ -34,7 +38,9 @@ type Plan struct {
 	Root oci.Descriptor `json:"root"`
 	// Manifests are the bytes that steps send and read back, Root's among them.
 	Manifests []Manifest `json:"manifests"`
-	Steps     []Step     `json:"steps"`
+	// Held is what targets had when the plan was made, so that it has no step.
+	Held  []Held `json:"held,omitempty"`
+	Steps []Step `json:"steps"`
 	// Warnings are what a reader of the plan should know before it runs, as
 	// that a tag will lose platforms.
 	Warnings []string `json:"warnings,omitempty"`
@@ -58,6 +64,19 @@ func (m Manifest) Blob() oci.Blob {
 type Target struct {
 	Reference string        `json:"reference"`
 	Digest    digest.Digest `json:"digest"`
+}
+
+// Held is what one target had when the plan was made.
+type Held struct {
+	// Target is a repository with its host, as a step has it.
+	Target string `json:"target"`
+	// Tags named already what they shall name: they do not move.
+	Tags []string `json:"tags,omitempty"`
+	// Manifests were read there, or found there, so that they are not read back.
+	Manifests []digest.Digest `json:"manifests,omitempty"`
+	// Whole are roots below which nothing was looked at: only they themselves
+	// are published.
+	Whole []digest.Digest `json:"whole,omitempty"`
 }
 
 // Op is what a step does.
@@ -109,7 +128,8 @@ type Step struct {
 	After []string `json:"after,omitempty"`
 }
 
-// Error reports a plan that cannot be run.
+// Error reports a plan that cannot be run, or that does not publish what it
+// says.
 type Error struct {
 	Step   string // ID, empty for the plan as a whole
 	Reason string
@@ -130,60 +150,6 @@ func (p Plan) Manifest(d digest.Digest) (oci.Blob, bool) {
 		}
 	}
 	return oci.Blob{}, false
-}
-
-// Validate checks that the plan can be run: a version this package knows, unique
-// IDs, steps that wait only for earlier ones, bytes present and of the digest
-// they claim for every manifest that a step sends. The error is an [*Error].
-func (p Plan) Validate() error {
-	if p.Version != Version {
-		return &Error{Reason: fmt.Sprintf("version %d, want %d", p.Version, Version)}
-	}
-	have := map[digest.Digest]bool{}
-	for _, m := range p.Manifests {
-		if err := oci.Check(oci.Descriptor{Digest: m.Digest}, m.Bytes); err != nil {
-			return &Error{Reason: fmt.Sprintf("manifest %s: %v", m.Digest, err)}
-		}
-		have[m.Digest] = true
-	}
-	earlier := map[string]bool{}
-	for _, s := range p.Steps {
-		if err := s.validate(earlier, have); err != nil {
-			return err
-		}
-		earlier[s.ID] = true
-	}
-	return nil
-}
-
-func (s Step) validate(earlier map[string]bool, have map[digest.Digest]bool) error {
-	fail := func(format string, args ...any) error {
-		return &Error{Step: s.ID, Reason: fmt.Sprintf(format, args...)}
-	}
-	if s.ID == "" || earlier[s.ID] {
-		return fail("id is empty or not unique")
-	}
-	for _, a := range s.After {
-		if !earlier[a] {
-			return fail("waits for %q, which does not come before it", a)
-		}
-	}
-	switch s.Op {
-	case CopyBlob:
-		if len(s.From) == 0 {
-			return fail("blob %s has no source", s.Digest)
-		}
-	case PutManifest, ReadBack, MoveTag, ConfirmTag, Confirm:
-		if !have[s.Digest] {
-			return fail("manifest %s is not in the plan", s.Digest)
-		}
-		if (s.Op == MoveTag || s.Op == ConfirmTag) != (s.Tag != "") {
-			return fail("%s with tag %q", s.Op, s.Tag)
-		}
-	default:
-		return fail("unknown operation %q", s.Op)
-	}
-	return nil
 }
 
 // Cost is what a plan will ask of registries.

@@ -43,6 +43,7 @@ func (w *writer) plan(verb string, items []Item) (plan.Plan, error) {
 		}
 	}
 	for i := range w.targets {
+		w.held(i, items)
 		w.readBacks(i)
 	}
 	for i := range w.targets {
@@ -201,10 +202,45 @@ func (w *writer) readBacks(i int) {
 		moves := t.moves(c.root)
 		for _, m := range c.ordered {
 			trusted := t.holds(m) && (t.present[m.Digest] && (!moves || m.Digest == c.root) || t.read(m))
-			if !trusted {
+			if trusted {
+				w.trust(i, m.Digest)
+			} else {
 				w.readBack(i, m.Descriptor)
 			}
 		}
+	}
+}
+
+// held says what a target has already, so that whoever reads the plan can tell
+// that no step is missing.
+func (w *writer) held(i int, items []Item) {
+	t := w.targets[i]
+	h := plan.Held{Target: t.repo.Name()}
+	for _, g := range t.tags {
+		if g.right() {
+			h.Tags = append(h.Tags, g.name)
+		}
+	}
+	for _, c := range t.contents {
+		if items[c.item].Held && !slices.Contains(h.Whole, c.root) {
+			h.Whole = append(h.Whole, c.root)
+		}
+	}
+	if h.Tags != nil || h.Whole != nil {
+		w.out.Held = append(w.out.Held, h)
+	}
+}
+
+// trust notes a manifest that is not read back.
+func (w *writer) trust(i int, d digest.Digest) {
+	name := w.targets[i].repo.Name()
+	at := slices.IndexFunc(w.out.Held, func(h plan.Held) bool { return h.Target == name })
+	if at < 0 {
+		at = len(w.out.Held)
+		w.out.Held = append(w.out.Held, plan.Held{Target: name})
+	}
+	if h := &w.out.Held[at]; !slices.Contains(h.Manifests, d) {
+		h.Manifests = append(h.Manifests, d)
 	}
 }
 
@@ -254,9 +290,10 @@ func (w *writer) allWritten() []string {
 	return out
 }
 
-// confirms reads every manifest below the moved tags again, and then the tags:
+// confirms reads every manifest below the moved tags again, and then all tags:
 // the later a tag is read, the more of the writers that were at it too are
-// noticed.
+// noticed. A tag that was right is read too, since other tags have taken their
+// time meanwhile; where none moves, it has just been read.
 func (w *writer) confirms(i int) {
 	t := w.targets[i]
 	if len(w.moved) == 0 {
@@ -265,9 +302,6 @@ func (w *writer) confirms(i int) {
 	last := []string{w.moved[len(w.moved)-1]}
 	after := append(slices.Clone(last), w.confirmManifests(i, last)...)
 	for _, g := range t.tags {
-		if g.right() {
-			continue
-		}
 		s := w.step(i, plan.ConfirmTag, g.root.Descriptor)
 		s.ID = fmt.Sprintf("%d/confirm-tag/%s", i, g.name)
 		s.Tag, s.Previous, s.Check, s.After = g.name, g.previous.Digest, g.checked, after
