@@ -39,17 +39,19 @@ func (c *checker) add(s Severity, n *node, f fault) {
 	})
 }
 
-// root looks at what the reference names. An image alone is whole, but it is not
-// several platforms.
+// root looks at what the reference names. An image alone is what somebody wants
+// who asks for one platform; to anybody else it is the rest of an index that was
+// lost. What runs nowhere is nobody's image.
 func (c *checker) root(n *node) {
-	if n.role == index || n.fault != nil {
-		return
+	switch {
+	case n.role == index || n.fault != nil:
+	case n.role != image:
+		c.add(Fault, n, fault{code: NotAnIndex, text: "is the manifest of an artifact, which holds no image"})
+	case len(c.o.Platforms) == 1:
+		c.add(Note, n, fault{code: NotAnIndex, text: "is the manifest of one image, not an index"})
+	default:
+		c.add(Fault, n, fault{code: NotAnIndex, text: "is the manifest of one image, not an index"})
 	}
-	severity := Note
-	if len(c.o.Platforms) > 1 {
-		severity = Fault
-	}
-	c.add(severity, n, fault{code: NotAnIndex, text: "is the manifest of one image, not an index"})
 }
 
 func (c *checker) node(n *node) {
@@ -113,20 +115,10 @@ func (c *checker) image(n *node) {
 	if oci.IsUnknownPlatform(n.desc.Platform) || oci.IsUnknownPlatform(n.config) {
 		return
 	}
-	if label, config := *n.desc.Platform, *n.config; contradict(label, config) {
+	if label, config := *n.desc.Platform, *n.config; oci.PlatformsContradict(label, config) {
 		c.add(Fault, n, fault{code: PlatformMismatch, text: fmt.Sprintf(
 			"is labelled %s, its config says %s", oci.FormatPlatform(label), oci.FormatPlatform(config))})
 	}
-}
-
-// contradict reports whether a label and a config cannot both be right. Variant
-// and os.version are compared where both have one.
-func contradict(label, config oci.Platform) bool {
-	noVariant := label.Variant == "" || config.Variant == ""
-	a, b := oci.NormalizePlatform(label), oci.NormalizePlatform(config)
-	return a.OS != b.OS || a.Architecture != b.Architecture ||
-		!noVariant && a.Variant != b.Variant ||
-		a.OSVersion != "" && b.OSVersion != "" && a.OSVersion != b.OSVersion
 }
 
 // attestation must speak of an image that is here: a child whose digest was

@@ -145,3 +145,13 @@ func SatisfiesPlatform(want, have Platform) bool {
 	}
 	return true
 }
+
+// PlatformsContradict reports whether a label and what an image config says cannot
+// both be right. Variant and os.version are compared where both have one.
+func PlatformsContradict(label, config Platform) bool {
+	noVariant := label.Variant == "" || config.Variant == ""
+	a, b := NormalizePlatform(label), NormalizePlatform(config)
+	return a.OS != b.OS || a.Architecture != b.Architecture ||
+		!noVariant && a.Variant != b.Variant ||
+		a.OSVersion != "" && b.OSVersion != "" && a.OSVersion != b.OSVersion
+}

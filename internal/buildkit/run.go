@@ -60,9 +60,7 @@ func (p *port) solve(ctx context.Context, targets []target, label string, keepGo
 	}
 	log := newOutcomes(keepGoing)
 	handler := log.handler()
-	if label == "" && !p.o.NoBinaryCheck {
-		handler.Evaluate = checker{p, log}.evaluate
-	}
+	handler.Evaluate = checker{port: p, notes: log, label: label, binaries: label == "" && !p.o.NoBinaryCheck}.evaluate
 	ctx, writer, done := p.watched(ctx, p.writer(targets, label))
 	defer done(nil)
 	responses, err := buildx.Build(ctx, []builder.Node{p.machine.Node}, opts, p.nodes.docker, p.nodes.config, writer, handler)
