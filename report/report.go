@@ -28,7 +28,8 @@ const (
 	ReadBack Kind = "read back"
 	// Tag: a tag was moved; Previous is what it named before.
 	Tag Kind = "tag"
-	// Restore: a tag was put back to Previous.
+	// Restore: a tag was put back to Digest, or removed if that is empty; Previous
+	// is what it was taken from.
 	Restore Kind = "restore"
 	// Remove: something this run had written was removed again.
 	Remove Kind = "remove"

@@ -19,10 +19,10 @@ func stepName(e report.Event) string {
 	case report.Tag:
 		return fmt.Sprintf("moving tag %s to %s", e.Target, e.Digest)
 	case report.Restore:
-		if e.Previous == "" {
+		if e.Digest == "" {
 			return "removing tag " + e.Target
 		}
-		return fmt.Sprintf("restoring tag %s to %s", e.Target, e.Previous)
+		return fmt.Sprintf("restoring tag %s to %s", e.Target, e.Digest)
 	case report.Remove:
 		return "removing " + contentName(e)
 	case report.Build:

@@ -39,7 +39,8 @@ func walk() []report.Event {
 		{Kind: report.Tag, State: report.Started, Target: "r/app:1", Digest: "sha256:i"},
 		{Kind: report.Tag, State: report.Done, Target: "r/app:1", Digest: "sha256:i"},
 		{Kind: report.Tag, State: report.Failed, Target: "r/app:2", Digest: "sha256:i", Err: errors.New("immutable")},
-		{Kind: report.Restore, State: report.Done, Target: "r/app:1"},
+		{Kind: report.Restore, State: report.Done, Target: "r/app:3", Digest: "sha256:old", Previous: "sha256:i"},
+		{Kind: report.Restore, State: report.Done, Target: "r/app:1", Previous: "sha256:i"},
 	}
 	for i := range events {
 		events[i].Time = at.Add(time.Duration(i) * time.Second)
@@ -83,6 +84,7 @@ func TestPlainProgressShowsTheWholeWalk(t *testing.T) {
 		"checking r/app", "WARN: referrers are not supported",
 		"moving tag r/app:1 to sha256:i",
 		"moving tag r/app:2 to sha256:i", "ERROR: immutable",
+		"restoring tag r/app:3 to sha256:old",
 		"removing tag r/app:1",
 		" 1 warning found (use --debug to expand):", " - referrers are not supported",
 	} {
@@ -134,6 +136,7 @@ func TestRawJSONProgressIsTheSameWalk(t *testing.T) {
 		"starts checking r/app", "warns referrers are not supported", "ends checking r/app",
 		"starts moving tag r/app:1 to sha256:i", "ends moving tag r/app:1 to sha256:i",
 		"starts moving tag r/app:2 to sha256:i", "ends moving tag r/app:2 to sha256:i immutable",
+		"starts restoring tag r/app:3 to sha256:old", "ends restoring tag r/app:3 to sha256:old",
 		"starts removing tag r/app:1", "ends removing tag r/app:1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
