@@ -56,12 +56,14 @@ type Built struct {
 
 // Build builds every platform on a node that fits, makes one index of the
 // results and publishes it. When a platform fails, no tag is created or moved.
+// The registries of the targets are asked as the build starts: one that is down
+// or refuses the login ends it at once, see [Manifold.Reach].
 //
 // Errors: those of [build.Run], among them [*build.NodeError] with node and
-// platform; of [index.Assemble], [publish.Make] and [apply.Run].
+// platform; of [Manifold.Reach], [index.Assemble], [publish.Make] and [apply.Run].
 func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 	m.announce(nil, o.Targets)
-	images, err := build.Run(ctx, o.Nodes, o.Run(m.o.Report))
+	images, err := m.runReachable(ctx, o)
 	if err == nil && o.Ready != nil {
 		err = o.Ready(ctx)
 	}

@@ -81,3 +81,20 @@ func (e *NodeError) Error() string {
 }
 
 func (e *NodeError) Unwrap() error { return e.Err }
+
+// DestinationError reports that the place where images go refused or failed
+// while a node built: no fault of the node. Err names the place.
+type DestinationError struct {
+	// Platform is nil if the failure belongs to no single platform.
+	Platform *oci.Platform
+	Err      error
+}
+
+func (e *DestinationError) Error() string {
+	if e.Platform == nil {
+		return e.Err.Error()
+	}
+	return oci.FormatPlatform(*e.Platform) + ": " + e.Err.Error()
+}
+
+func (e *DestinationError) Unwrap() error { return e.Err }

@@ -31,13 +31,26 @@ type failure struct {
 func (f failure) platforms() []oci.Platform {
 	var out []oci.Platform
 	for _, err := range flat(f.err) {
-		var node *NodeError
-		if !errors.As(err, &node) || node.Platform == nil {
+		p := platformOf(err)
+		if p == nil {
 			return f.job.platforms
 		}
-		out = append(out, *node.Platform)
+		out = append(out, *p)
 	}
 	return out
+}
+
+// platformOf is the platform that an error names, or nil.
+func platformOf(err error) *oci.Platform {
+	var node *NodeError
+	var destination *DestinationError
+	switch {
+	case errors.As(err, &node):
+		return node.Platform
+	case errors.As(err, &destination):
+		return destination.Platform
+	}
+	return nil
 }
 
 // matters reports whether a failure is about a platform that is required.

@@ -17,7 +17,8 @@ import (
 //
 // Errors: *NoNodeError and *UnreachableError before anything is built;
 // *NodeError for the first build that failed (with KeepGoing, all of them,
-// joined); the cause of ctx when the caller gave up. The images that were
+// joined), *DestinationError when it was where the images go that failed; the
+// cause of ctx when the caller gave up. The images that were
 // finished are returned with an error, see Node.Build.
 func Run(ctx context.Context, nodes []Node, o Options) ([]Image, error) {
 	if len(nodes) == 0 {
@@ -245,7 +246,7 @@ func (j job) run(ctx context.Context, o Options) ([]Image, error) {
 	}
 	if err != nil {
 		err = j.named(err)
-		j.report(o.Report, report.Failed, err)
+		j.report(o.Report, report.Failed, ownFailure(ctx, err))
 		return images, err
 	}
 	for _, im := range images {
@@ -255,6 +256,15 @@ func (j job) run(ctx context.Context, o Options) ([]Image, error) {
 		})
 	}
 	return images, nil
+}
+
+// ownFailure is a cancellation when it was somebody else who failed: the cause
+// that ended this job is shown where it arose.
+func ownFailure(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		return context.Canceled
+	}
+	return err
 }
 
 // check holds a node to its promise, so that no index is ever put together
@@ -271,11 +281,12 @@ func (j job) check(images []Image) error {
 	return nil
 }
 
-// named makes sure that an error names its node.
+// named makes sure that an error names its node, if it is that of a node.
 func (j job) named(err error) error {
 	var unreachable *UnreachableError
 	var node *NodeError
-	if errors.As(err, &unreachable) || errors.As(err, &node) {
+	var destination *DestinationError
+	if errors.As(err, &unreachable) || errors.As(err, &node) || errors.As(err, &destination) {
 		return err
 	}
 	e := &NodeError{Node: j.node.Name(), Err: err}

@@ -286,3 +286,38 @@ func TestErrorsOfNodesKeepTheirType(t *testing.T) {
 		}
 	}
 }
+
+func TestWhereImagesGoIsNoFaultOfTheNode(t *testing.T) {
+	refused := errors.New("registry says no")
+	amd, arm := parse(t, "linux/amd64"), parse(t, "linux/arm64")
+	a := &fake{name: "a", declared: amd, build: func(context.Context, Request) ([]Image, error) {
+		return nil, &DestinationError{Platform: &amd[0], Err: refused}
+	}}
+	b := &fake{name: "b", declared: arm, build: func(ctx context.Context, _ Request) ([]Image, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}}
+	var mu sync.Mutex
+	states := map[string]error{}
+	sink := report.Sink(func(e report.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind == report.Build && e.State == report.Failed {
+			states[e.Node] = e.Err
+		}
+	})
+	_, err := Run(t.Context(), nodes(a, b), Options{Platforms: append(amd, arm...), Report: sink})
+	var node *NodeError
+	if errors.As(err, &node) || err == nil || err.Error() != "linux/amd64: registry says no" {
+		t.Errorf("error %v", err)
+	}
+	if !errors.Is(states["a"], refused) || !errors.Is(states["b"], context.Canceled) {
+		t.Errorf("shown %v", states)
+	}
+	// An optional platform is left out for it, as for any other failure.
+	b.build = nil
+	images, err := Run(t.Context(), nodes(a, b), Options{Platforms: append(amd, arm...), Required: arm})
+	if err != nil || built(images) != "linux/arm64=b" {
+		t.Errorf("%s, %v", built(images), err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/docker/buildx/commands"
+	"github.com/docker/buildx/util/logutil"
 	"github.com/docker/cli/cli/command"
 	"github.com/docker/cli/cli/debug"
 	cliflags "github.com/docker/cli/cli/flags"
@@ -83,9 +84,10 @@ type Command struct {
 // NewCommand takes the build command out of buildx's command tree.
 //
 // Building that tree has side effects on the process's logrus logger: it gets
-// buildx's formatter ("WARNING: text") and a filter for two noisy messages.
-// Both are wanted, as BuildKit's client logs through it; the filter is added
-// once however often NewCommand is called. The defaults of --builder,
+// buildx's formatter ("WARNING: text") and filters for noisy messages.
+// Both are wanted, as BuildKit's client logs through it and takes no other
+// logger for its session; the filters are added once however often NewCommand
+// is called. The defaults of --builder,
 // --platform and --debug come from BUILDX_BUILDER, DOCKER_DEFAULT_PLATFORM and
 // DEBUG, as in buildx.
 func NewCommand(cli *command.DockerCli) (*Command, error) { return newCommand(cli, "build") }
@@ -129,6 +131,9 @@ func newBuildxRoot(cli *command.DockerCli) *cobra.Command {
 	logger := logrus.StandardLogger()
 	hooks := logger.ReplaceHooks(logrus.LevelHooks{})
 	root := commands.NewRootCmd("buildx", false, cli)
+	// The server of the session says so of every upload that a build's end cuts
+	// off, and of errors that the build returns anyway.
+	logger.AddHook(logutil.NewFilter([]logrus.Level{logrus.ErrorLevel}, "(*service).Write failed"))
 	for level, added := range logger.ReplaceHooks(logrus.LevelHooks{}) {
 		for _, hook := range added {
 			if !hasHook(hooks[level], hook) {

@@ -2,6 +2,7 @@ package buildkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,8 +18,8 @@ import (
 // digest pushes its images itself, and a second pass brings their attestations
 // to the client; a node that cannot, or may not, hands everything over.
 //
-// Errors: *build.UnreachableError, *DriverError, *build.NodeError, or the
-// cause of ctx.
+// Errors: *build.UnreachableError, *DriverError, *build.NodeError,
+// *build.DestinationError, or the cause of ctx.
 func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, error) {
 	listed, err := p.Platforms(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func (p *port) readPushed(ctx context.Context, results []result, repos []ref.Ref
 	for _, r := range results {
 		im, err := p.pushed(ctx, r, repos)
 		if err != nil {
-			errs = append(errs, p.fault(&r.platform, err))
+			errs = append(errs, p.blame(&r.platform, err))
 		}
 		if im.Manifest.Digest != "" {
 			images = append(images, im)
@@ -223,26 +224,25 @@ func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bo
 func (p *port) export(ctx context.Context, targets []target, keepGoing bool) ([]result, error) {
 	for n := 1; ; n++ {
 		results, err := p.solve(ctx, targets, "", keepGoing)
-		cause := relayFailure(targets)
+		platform, cause := relayFailure(targets)
 		if err == nil || cause == nil || context.Cause(ctx) != nil {
 			return results, err
 		}
 		if n == relayAttempts || !registry.Passing(cause) {
-			return results, p.fault(nil, cause)
+			return results, p.blame(platform, cause)
 		}
 		p.nodes.options.Report.Warn(p.relays.repo.Name(), fmt.Sprintf("%v; node %s is asked again", cause, p.Name()))
 	}
 }
 
-// relayFailure is what a registry said to one of the exports.
-func relayFailure(targets []target) error {
-	var first error
+// relayFailure is what a registry said to one of the exports, and to which.
+func relayFailure(targets []target) (platform *oci.Platform, first error) {
 	for _, t := range targets {
-		if err := t.store.takeFailure(); first == nil {
-			first = err
+		if err := t.store.takeFailure(); first == nil && err != nil {
+			platform, first = &t.platform, err
 		}
 	}
-	return first
+	return platform, first
 }
 
 func (p *port) relayed(r result) (build.Image, error) {
@@ -268,6 +268,17 @@ func (p *port) store(present ...oci.Descriptor) *Store {
 	s := NewStore(p.nodes.options.TempDir, present...)
 	p.nodes.onClose(s.Close)
 	return s
+}
+
+// blame names the node, or leaves it out when it was the client that did not get
+// on with the registry.
+func (p *port) blame(platform *oci.Platform, err error) error {
+	var answered *registry.Error
+	var lost *LostError
+	if errors.As(err, &answered) && !errors.As(err, &lost) && !errors.Is(err, errAbandoned) {
+		return &build.DestinationError{Platform: platform, Err: err}
+	}
+	return p.fault(platform, err)
 }
 
 // fault names node and platform, and hides what addresses in the error of a node

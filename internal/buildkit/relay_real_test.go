@@ -104,7 +104,8 @@ func TestRelayEndsWithWhatTheRegistrySaid(t *testing.T) {
 	_, err := build.Run(t.Context(), nodes, build.Options{Platforms: spec.Platforms})
 	var refused *registry.Error
 	var failed *build.NodeError
-	if !errors.As(err, &refused) || !refused.Has("DENIED") || !errors.As(err, &failed) {
+	var destination *build.DestinationError
+	if !errors.As(err, &refused) || !refused.Has("DENIED") || errors.As(err, &failed) || !errors.As(err, &destination) || destination.Platform == nil {
 		t.Errorf("got %v", err)
 	}
 	if rule.Hits() > 2 {

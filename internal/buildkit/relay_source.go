@@ -63,11 +63,16 @@ type nodeBlob struct {
 	rest   piece
 }
 
-// Read reads what came, then the error that the stream ended with.
+// Read reads what came, then the error that the stream ended with, which is a
+// [*LostError]: whoever sends these bytes on is to know that it is not his.
 func (b *nodeBlob) Read(p []byte) (int, error) {
 	for b.rest.Remaining() == 0 {
-		if err := b.stream.RecvMsg(&b.rest); err != nil {
+		err := b.stream.RecvMsg(&b.rest)
+		if err == io.EOF {
 			return 0, err
+		}
+		if err != nil {
+			return 0, &LostError{Err: err}
 		}
 	}
 	return b.rest.Read(p)

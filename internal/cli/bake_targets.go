@@ -101,7 +101,7 @@ func (b baking) push(ctx context.Context, t buildkit.BakeTarget, w buildkit.Prog
 	}
 	m := o.registryFlags.library(b.h, b.progress.Sink())
 	defer m.Close()
-	if err := otherOutputs(ctx, o, b.c, t.Spec, b.nodes, m, b.progress); err != nil {
+	if err := otherOutputs(ctx, o, b.c, t.Spec, opts.Targets, b.nodes, m, b.progress); err != nil {
 		return baked{}, err
 	}
 	opts.Ready = ready

@@ -165,7 +165,7 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 	opts.Nodes = nodes.Build(spec, buildkit.BuildOptions{
 		Registry: m, Relay: o.relay, NoBinaryCheck: o.noBinaryCheck, Progress: p.Writer(), Report: p.Sink(),
 	})
-	err = otherOutputs(ctx, o, c, spec, nodes, m, p)
+	err = otherOutputs(ctx, o, c, spec, opts.Targets, nodes, m, p)
 	var built manifold.Built
 	if err == nil {
 		built, err = m.Build(ctx, opts)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/internal/buildkit"
+	"github.com/manifold-oci/manifold/ref"
 )
 
 // exportBuild writes outputs that several nodes make together: layouts, archives
@@ -38,8 +39,14 @@ func exportBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Comman
 	return out.print(h.Out, built.Receipt)
 }
 
-// otherOutputs writes what a build has beside the push.
-func otherOutputs(ctx context.Context, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, nodes *buildkit.Nodes, m *manifold.Manifold, p *buildkit.Progress) error {
+// otherOutputs writes what a build has beside the push to targets. It builds
+// everything for that, so the registries have to answer first.
+func otherOutputs(ctx context.Context, o buildOptions, c *buildkit.Command, spec *buildkit.Spec, targets []ref.Reference, nodes *buildkit.Nodes, m *manifold.Manifold, p *buildkit.Progress) error {
+	if len(spec.Others) > 0 {
+		if err := m.Reach(ctx, targets); err != nil {
+			return err
+		}
+	}
 	if !nodes.MustCombine(spec) {
 		return c.PlainOutputs(ctx, spec, nodes, p.Writer())
 	}
