@@ -79,7 +79,8 @@ func (m *Manifold) Apply(ctx context.Context, p plan.Plan) (Receipt, error) {
 	return m.carryOut(ctx, p.Checked(), o, started)
 }
 
-// untried says of each tag that nothing was done to it.
+// untried says of each tag that nothing was done to it; one that was right and
+// is no more has been moved by another writer.
 func untried(p plan.Plan, err error) apply.Result {
 	found := map[ref.Reference]digest.Digest{}
 	var world *apply.WorldError
@@ -89,10 +90,15 @@ func untried(p plan.Plan, err error) apply.Result {
 		}
 	}
 	var res apply.Result
-	for _, s := range p.TagMoves() {
+	for _, s := range append(p.TagMoves(), p.Kept()...) {
 		host, repo, _ := strings.Cut(s.Target, "/")
 		t := ref.Reference{Host: host, Repository: repo}.WithTag(s.Tag)
-		res.Tags = append(res.Tags, apply.TagResult{Reference: t, Digest: s.Digest, Previous: s.Previous, Fate: apply.Untried, Found: found[t]})
+		now, differs := found[t]
+		fate := apply.Untried
+		if s.Op == plan.ConfirmTag {
+			fate = map[bool]apply.Fate{true: apply.Lost, false: apply.Unchanged}[differs]
+		}
+		res.Tags = append(res.Tags, apply.TagResult{Reference: t, Digest: s.Digest, Previous: s.Previous, Fate: fate, Found: now})
 	}
 	return res
 }

@@ -197,7 +197,11 @@ func (e *RaceError) Error() string {
 	if e.Got == "" {
 		names = "is gone"
 	}
-	s := fmt.Sprintf("%s: another writer moved the tag: it %s, this run had put %s", e.Tag, names, e.Want)
+	had := "put"
+	if e.Want == e.PreviousIfKnown {
+		had = "found"
+	}
+	s := fmt.Sprintf("%s: another writer moved the tag: it %s, this run had %s %s", e.Tag, names, had, e.Want)
 	if e.Other != "" {
 		s += "; what is there now is " + e.Other
 	}
@@ -259,6 +263,11 @@ func newRun(p plan.Plan, o Options) *run {
 	for _, s := range p.TagMoves() {
 		r.tags = append(r.tags, TagResult{
 			Reference: target(s.Target).WithTag(s.Tag), Digest: s.Digest, Previous: s.Previous, Fate: Untried,
+		})
+	}
+	for _, s := range p.Kept() {
+		r.tags = append(r.tags, TagResult{
+			Reference: target(s.Target).WithTag(s.Tag), Digest: s.Digest, Previous: s.Previous, Fate: Unchanged,
 		})
 	}
 	return r

@@ -18,9 +18,9 @@ func (r *run) halfway() bool {
 
 // ours reports a tag that this publish has moved, or may have: in this run or,
 // where it goes on, in the one before. Any other that is right was another
-// writer's doing.
+// writer's doing, or was so when the plan was made.
 func (r *run) ours(t TagResult) bool {
-	return t.Fate == Moved || t.Fate == Unknown || t.Fate == Unchanged && r.o.Again
+	return t.Fate == Moved || t.Fate == Unknown || t.Fate == Unchanged && r.o.Again && t.Previous != t.Digest
 }
 
 // restore puts moved tags back to what they named, unless another writer has

@@ -135,7 +135,7 @@ func (r *run) setFate(s plan.Step, f Fate, found digest.Digest) {
 }
 
 // confirmTag reads the tag. The old digest is lag within the window; any other
-// one is another writer's.
+// one is another writer's. A tag that was right before has no older one.
 func (r *run) confirmTag(ctx context.Context, s plan.Step) error {
 	e := r.event(s, report.ReadBack, report.Started)
 	r.o.Report.Send(e)
@@ -171,7 +171,7 @@ func (r *run) lagging(err error) bool {
 func (r *run) tagNames(ctx context.Context, repo Reader, s plan.Step) error {
 	got, err := repo.Manifest(ctx, s.Tag)
 	switch {
-	case err != nil:
+	case err != nil && (s.Previous != s.Digest || !r.o.Absent(err)):
 		return err
 	case got.Digest == s.Digest:
 		return nil

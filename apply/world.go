@@ -28,12 +28,13 @@ func (e *WorldError) Error() string {
 	return "the plan was made for another state of its tags: " + strings.Join(parts, "; ")
 }
 
-// Compare reads every tag that a saved plan moves, by one GET each. A tag that
-// names the plan's digest already is no difference; begun reports that there is
-// one. The error is a [*WorldError], or what a registry answered.
+// Compare reads every tag that a saved plan moves or has found right, by one GET
+// each. A tag to be moved that names the plan's digest already is no difference;
+// begun reports that there is one. The error is a [*WorldError], or what a
+// registry answered.
 func Compare(ctx context.Context, p plan.Plan, o Options) (begun bool, _ error) {
 	var diff []Difference
-	for _, s := range p.TagMoves() {
+	for _, s := range append(p.TagMoves(), p.Kept()...) {
 		t := target(s.Target)
 		now, err := o.Repository(t).Manifest(ctx, s.Tag)
 		if err != nil && !o.Absent(err) {
@@ -41,7 +42,7 @@ func Compare(ctx context.Context, p plan.Plan, o Options) (begun bool, _ error) 
 		}
 		switch now.Digest {
 		case s.Digest:
-			begun = true
+			begun = begun || s.Previous != s.Digest
 		case s.Previous:
 		default:
 			diff = append(diff, Difference{Tag: t.WithTag(s.Tag), Planned: s.Previous, Found: now.Digest})

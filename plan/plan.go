@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/ref"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -196,6 +197,30 @@ func (p Plan) TagMoves() []Step {
 		}
 	}
 	return out
+}
+
+// Kept returns the tags that named what they shall when the plan was made, as
+// steps that confirm them: Previous is Digest.
+func (p Plan) Kept() []Step {
+	var out []Step
+	for _, h := range p.Held {
+		for _, tag := range h.Tags {
+			if d := p.tagged(h.Target, tag); d != "" {
+				out = append(out, Step{Op: ConfirmTag, Target: h.Target, Tag: tag, Digest: d, Previous: d})
+			}
+		}
+	}
+	return out
+}
+
+// tagged is what a tag shall name, empty for one that is no target.
+func (p Plan) tagged(repository, tag string) digest.Digest {
+	for _, t := range p.Targets {
+		if r, err := ref.ParseTarget(t.Reference); err == nil && r.Name() == repository && r.Tag == tag {
+			return t.Digest
+		}
+	}
+	return ""
 }
 
 // Split divides a plan in two: the steps that are to be done first, and the
