@@ -61,10 +61,23 @@ func (m *Manifold) shape(images []index.Image, manifests []publish.Manifest, o C
 	if err := expected(images, o.Expected); err != nil {
 		return nil, nil, err
 	}
+	if err := annotatable(images, o.DescriptorAnnotations, o.ManifestAnnotations); err != nil {
+		return nil, nil, err
+	}
 	if len(o.ManifestAnnotations) == 0 {
 		return images, manifests, nil
 	}
 	return m.annotateManifests(images, manifests, o.ManifestAnnotations)
+}
+
+// annotatable looks for an image for every platform that is to be annotated.
+func annotatable(images []index.Image, all ...[]DescriptorAnnotation) error {
+	for _, a := range slices.Concat(all...) {
+		if a.Platform != nil && !slices.ContainsFunc(images, func(i index.Image) bool { return a.of(i.Entry) }) {
+			return &index.AbsentError{What: oci.FormatPlatform(*a.Platform), Have: index.Platforms(images)}
+		}
+	}
+	return nil
 }
 
 // annotateManifests makes new manifests with annotations. Attestations of what
@@ -228,6 +241,11 @@ func filter(images []index.Image, platforms []oci.Platform) ([]index.Image, erro
 	return out, nil
 }
 
+// of reports whether the annotation is for an entry.
+func (a DescriptorAnnotation) of(e oci.Entry) bool {
+	return a.Platform == nil || e.Platform != nil && oci.SatisfiesPlatform(*a.Platform, *e.Platform)
+}
+
 // descriptorAnnotations returns what to set on the entry of an image.
 func descriptorAnnotations(all []DescriptorAnnotation) func(oci.Entry) map[string]string {
 	if len(all) == 0 {
@@ -236,7 +254,7 @@ func descriptorAnnotations(all []DescriptorAnnotation) func(oci.Entry) map[strin
 	return func(e oci.Entry) map[string]string {
 		out := map[string]string{}
 		for _, a := range all {
-			if a.Platform == nil || e.Platform != nil && oci.SatisfiesPlatform(*a.Platform, *e.Platform) {
+			if a.of(e) {
 				out[a.Key] = a.Value
 			}
 		}

@@ -132,7 +132,7 @@ once, and only onto an index that was read back whole.
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("unknown command %q", args[0])
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -140,7 +140,9 @@ once, and only onto an index that was read back whole.
 	if h.Name != "" {
 		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: h.Name}
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.Version = h.Version
+	cmd.SetVersionTemplate("manifold {{.Version}}\n")
 	for _, c := range chosen(args) {
 		sub := c.make(h)
 		codes, ok := sub.Annotations[exitCodes]
@@ -151,6 +153,7 @@ once, and only onto an index that was read back whole.
 		sub.PreRunE = flagGroups
 		cmd.AddCommand(sub)
 	}
+	strictHelp(cmd)
 	return cmd
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/manifold-oci/manifold/layout"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/plan"
-	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/publish"
+	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 )
 
@@ -38,7 +38,7 @@ func codeOf(err error) int {
 		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err), is[*publish.DigestError](err):
 		return ExitPrecondition
 	case noSuchLayout(err), is[*manifold.PatternError](err), is[template.ExecError](err),
-		is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
+		is[*unknownError](err), is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
 		return ExitUsage
 	}
 	return ExitFailed
@@ -49,12 +49,12 @@ func is[T error](err error) bool {
 	return errors.As(err, &target)
 }
 
-// hint is what to do about the errors that it is about.
 // noSuchLayout reports a layout or archive that was named and is not there.
 func noSuchLayout(err error) bool {
 	return is[*layout.Error](err) && errors.Is(err, fs.ErrNotExist)
 }
 
+// hint is what to do about the errors that it is about.
 type hint struct {
 	about func(error) bool
 	text  string
@@ -65,6 +65,10 @@ func hintFor(err error) string {
 	var missing *buildkit.MissingToolError
 	if errors.As(err, &missing) {
 		return missing.Install
+	}
+	var unknown *unknownError
+	if errors.As(err, &unknown) {
+		return unknown.hint()
 	}
 	for _, table := range [][]hint{runHints(), tagHints(), registryHints(err), indexHints()} {
 		for _, h := range table {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/manifold-oci/manifold"
@@ -17,11 +16,11 @@ import (
 type registryFlags struct {
 	plainHTTP   []string
 	insecure    []string
-	maxRequests int
-	maxRate     float64
+	maxRequests requestCount
+	maxRate     requestRate
 	chunkSize   byteSize
 	idleTimeout idleTime
-	mirrors     []string
+	mirrors     mirrorFlag
 	ca          []string
 	cert, key   string
 	verbose     bool
@@ -33,11 +32,12 @@ type registryFlags struct {
 func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.plainHTTP, "plain-http", nil, "Registry `hosts` to speak to in plain HTTP; loopback needs no flag")
 	f.StringSliceVar(&r.insecure, "insecure", nil, "Registry `hosts` whose certificate is not verified")
-	f.IntVar(&r.maxRequests, "max-requests", 0, "Requests under way at once per host (default: 10, growing to 24 while it answers well)")
-	f.Float64Var(&r.maxRate, "max-rate", 0, "Requests begun per second and host (default no limit)")
+	f.Var(&r.maxRequests, "max-requests", "Requests under way at once per host (default: 10, growing to 24 while it answers well)")
+	f.Var(&r.maxRate, "max-rate", "Requests begun per second and host (default no limit)")
 	f.Var(&r.chunkSize, "chunk-size", "Send larger blobs in pieces of this `size`, as 64MB, where the registry takes them (default: each at once)")
-	f.Var(&r.idleTimeout, "idle-timeout", "Give a request up when no byte has moved for this `time`, as 30s, and send it again if that is safe; 0 waits for ever (default 5m)")
-	f.StringSliceVar(&r.mirrors, "mirror", nil, "Read a registry's images from another one first, `HOST=MIRROR[/PREFIX]`")
+	f.Var(&r.idleTimeout, "idle-timeout", "Give a request up when no byte has moved for this `time`, as 30s, and send it once more if that is safe; an answer that takes no content in and gives no blob is awaited for a minute at the most; 0 waits for ever (default 5m)")
+	r.mirrors = mirrorFlag{}
+	f.Var(r.mirrors, "mirror", "Read a registry's images from another one first, `HOST=MIRROR[/PREFIX]`")
 	f.StringSliceVar(&r.ca, "ca", nil, "`Files` with certificates of authorities to trust, besides the system's and those in Docker's certs.d")
 	f.StringVar(&r.cert, "cert", "", "`File` with the client certificate to show")
 	f.StringVar(&r.key, "key", "", "`File` with the key of --cert")
@@ -61,8 +61,8 @@ func (h Host) engine() layout.Engine {
 
 func (r *registryFlags) options(h Host) registry.Options {
 	o := registry.Options{
-		PlainHTTP: r.plainHTTP, Insecure: r.insecure, MaxConcurrent: r.maxRequests, MaxRate: r.maxRate,
-		ChunkSize: int64(r.chunkSize), IdleTimeout: time.Duration(r.idleTimeout), Mirrors: r.mirrored(), TLS: r.certificates(h).TLS(),
+		PlainHTTP: r.plainHTTP, Insecure: r.insecure, MaxConcurrent: int(r.maxRequests), MaxRate: float64(r.maxRate),
+		ChunkSize: int64(r.chunkSize), IdleTimeout: time.Duration(r.idleTimeout), Mirrors: r.mirrors, TLS: r.certificates(h).TLS(),
 		UserAgent:   "manifold/" + h.Version,
 		Credentials: registry.DockerCredentials(h.logins()),
 	}
@@ -77,20 +77,6 @@ func (r *registryFlags) certificates(h Host) registry.Certificates {
 	c := h.certificates()
 	c.CA, c.Cert, c.Key = r.ca, r.cert, r.key
 	return c
-}
-
-// mirrored reads --mirror. A value without "=" is a mirror of Docker Hub, as
-// Docker's own setting is.
-func (r *registryFlags) mirrored() map[string][]string {
-	out := map[string][]string{}
-	for _, s := range r.mirrors {
-		host, mirror, ok := strings.Cut(s, "=")
-		if !ok {
-			host, mirror = "docker.io", s
-		}
-		out[host] = append(out[host], mirror)
-	}
-	return out
 }
 
 // targets reads the references of -t; one without a tag means latest.
