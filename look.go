@@ -40,7 +40,8 @@ func (m *Manifold) Inspect(ctx context.Context, l ref.Location) (Inspection, err
 
 // VerifyOptions say what an image must be besides whole.
 type VerifyOptions struct {
-	// Platforms that must be there.
+	// Platforms that must be there. With exactly one, an image without an index
+	// will do; without any, or with several, it is a fault.
 	Platforms []oci.Platform
 	// Exact refuses platforms besides those.
 	Exact bool

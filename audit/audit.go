@@ -34,9 +34,10 @@ type Content interface {
 	StatBlob(ctx context.Context, d oci.Descriptor) (bool, error)
 }
 
-// Options of [Verify]. The zero value checks that an image is whole.
+// Options of [Verify]. The zero value checks that an index is whole.
 type Options struct {
-	// Platforms that must each be met by an image.
+	// Platforms that must each be met by an image. With exactly one, an image
+	// without an index will do.
 	Platforms []oci.Platform
 	// Exact allows no image besides those that meet one of Platforms.
 	Exact bool

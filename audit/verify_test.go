@@ -319,12 +319,17 @@ func TestShapesOfTheRoot(t *testing.T) {
 	alone := m.manifests[a.Digest]
 	n := names{a.Digest: "a"}
 	two := []oci.Platform{*platform("linux/amd64"), *platform("linux/arm64")}
-	want(t, verify(t, m, alone, audit.Options{}), n, "note not-an-index linux/amd64 a")
+	want(t, verify(t, m, alone, audit.Options{}), n, "fault not-an-index linux/amd64 a")
 	want(t, verify(t, m, alone, audit.Options{Platforms: two[:1], Exact: true}), n, "note not-an-index linux/amd64 a")
 	want(t, verify(t, m, alone, audit.Options{Platforms: two[1:]}), n, "note not-an-index linux/amd64 a", "fault platform-absent linux/arm64")
 	want(t, verify(t, m, alone, audit.Options{Platforms: two}), n, "fault not-an-index linux/amd64 a", "fault platform-absent linux/arm64")
 	empty := m.index()
 	want(t, verify(t, m, empty, audit.Options{}), names{empty.Digest: "empty"}, "fault empty-index empty")
+	cache := m.artifact()
+	n[cache.Digest] = "cache"
+	want(t, verify(t, m, m.manifests[cache.Digest], audit.Options{}), n, "fault not-an-index cache")
+	want(t, verify(t, m, m.manifests[cache.Digest], audit.Options{Platforms: two[:1]}), n,
+		"fault not-an-index cache", "fault platform-absent linux/amd64")
 	stray := m.index(m.artifact())
 	want(t, verify(t, m, stray, audit.Options{}), names{stray.Digest: "stray"}, "fault empty-index stray")
 }

@@ -26,9 +26,14 @@ func newVerify(h Host) *cobra.Command {
 		Short: "Check that a reference names a whole index",
 		Long: `Check that a reference names an index that is whole: the index and every child by
 digest, size and media type, the platform of every config against its label, and
-that every blob is there. All faults are listed, then the exit code is 3. A
-registry that cannot be asked (no access, too many requests) is an error, never a
-fault.`,
+that every blob is there. --platform names platforms that must be in it, with
+--exact no others. All faults are listed, then the exit code is 3. A registry that
+cannot be asked (no access, too many requests) is an error, never a fault.
+
+A single image is a fault, since that is what is left when a tag of several
+platforms was overwritten with one of them. With one --platform it passes: then it
+is what was asked for. An artifact (a cache, a chart) holds no image and never
+passes.`,
 		Args: exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), h, o, args[0]) },
 	}
