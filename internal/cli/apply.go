@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 
-	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/internal/buildkit"
+	"github.com/manifold-oci/manifold/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -12,7 +12,8 @@ type applyOptions struct {
 	registryFlags
 	outputFlags
 	publishFlags
-	progress string
+	digestFile string
+	progress   string
 }
 
 func newApply(h Host) *cobra.Command {
@@ -34,6 +35,7 @@ func (o *applyOptions) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.progress, "progress", "auto", "Progress on stderr: auto, none, plain, rawjson, tty")
 	f.StringVar(&o.receipt, "receipt", "", "Write what was done to a `file` as JSON, also when it failed")
+	f.StringVar(&o.digestFile, "digest-file", "", "Write the digest to a `file`, when all is done")
 	o.registryFlags.add(f)
 	o.outputFlags.add(f)
 }
@@ -43,11 +45,17 @@ func runApply(ctx context.Context, h Host, o applyOptions, path string) error {
 	if err != nil {
 		return err
 	}
-	return o.run(ctx, h, func(ctx context.Context, m *manifold.Manifold) (manifold.Receipt, error) { return m.Apply(ctx, p) })
+	return o.run(ctx, h, p)
 }
 
-// run shows the progress of a publish that is a plan already, and its result.
-func (o *applyOptions) run(ctx context.Context, h Host, publish func(context.Context, *manifold.Manifold) (manifold.Receipt, error)) error {
+// run publishes what is a plan already, and shows its progress and result.
+func (o *applyOptions) run(ctx context.Context, h Host, p plan.Plan) error {
+	if o.digestFile != "" && p.Root.Digest == "" {
+		return usage("--digest-file: the plan has more than one digest")
+	}
+	if err := o.check(false, outputFile{"digest-file", o.digestFile}); err != nil {
+		return err
+	}
 	mode, err := buildkit.ProgressMode(o.display(o.progress))
 	if err != nil {
 		return err
@@ -58,11 +66,12 @@ func (o *applyOptions) run(ctx context.Context, h Host, publish func(context.Con
 	}
 	m := o.library(h, shown.Sink())
 	defer m.Close()
-	r, err := publish(ctx, m)
+	r, err := m.Apply(ctx, p)
 	_ = shown.Wait() // a display that nobody sees does not fail a publish
 	o.compared(h, r)
-	if err = o.record(r, err); err != nil {
-		return o.publishFailed(h, r, err)
+	if err != nil {
+		return o.publishFailed(h, r, o.failed(r, err))
 	}
-	return o.print(h.Out, r)
+	return published(r, func() error { return o.print(h.Out, r) },
+		o.writeReceipt(r), writeDigest(o.digestFile, r.Digest.String()))
 }

@@ -67,6 +67,9 @@ func runBake(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, a
 	if err != nil {
 		return err
 	}
+	if err := checkFiles(outputFile{"metadata-file", common.MetadataFile}); err != nil {
+		return err
+	}
 	if err := buildkit.RemoveResult(common.MetadataFile); err != nil {
 		return err
 	}

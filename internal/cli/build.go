@@ -101,6 +101,9 @@ func runBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command, 
 	if err := spec.Override(o.perPlatform); err != nil {
 		return err
 	}
+	if err := o.check(false, outputFile{"iidfile", spec.IIDFile}, outputFile{"metadata-file", spec.MetadataFile}); err != nil {
+		return err
+	}
 	if err := removeResults(spec); err != nil {
 		return err
 	}
@@ -171,18 +174,16 @@ func pushBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Command,
 		built, err = m.Build(ctx, opts)
 	}
 	_ = p.Wait() // a display that nobody sees does not fail a publish
-	if o.planOut != "" && err == nil {
-		return o.showPlan(h, built.Plan)
-	}
 	o.compared(h, built.Receipt)
 	out := outputFlags{json: o.json, quiet: spec.Quiet}
-	if err = o.record(built.Receipt, err); err != nil {
-		return out.publishFailed(h, built.Receipt, err)
+	if err != nil {
+		return out.publishFailed(h, built.Receipt, o.failed(built.Receipt, err))
 	}
-	if err := writeResults(spec, spec.Names, built, p); err != nil {
-		return err
+	unwritten := writeResults(spec, spec.Names, built, p)
+	if o.planOut != "" {
+		return errors.Join(o.writePlan(built.Plan), unwritten, out.planned(h.Out, built.Plan))
 	}
-	return out.print(h.Out, built.Receipt)
+	return published(built.Receipt, func() error { return out.print(h.Out, built.Receipt) }, o.writeReceipt(built.Receipt), unwritten)
 }
 
 // library turns the spec into options of the library.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/internal/buildkit"
@@ -29,14 +30,12 @@ func exportBuild(ctx context.Context, h Host, o buildOptions, c *buildkit.Comman
 	if err != nil {
 		return err
 	}
-	if err := writeResults(spec, spec.Tags, built, p); err != nil {
+	err = writeResults(spec, spec.Tags, built, p)
+	if spec.StdoutTaken || built.Index.Digest == "" { // files have no digest
 		return err
 	}
-	if spec.StdoutTaken || built.Index.Digest == "" { // files have no digest
-		return nil
-	}
 	out := outputFlags{json: o.json, quiet: spec.Quiet}
-	return out.print(h.Out, built.Receipt)
+	return errors.Join(err, out.print(h.Out, built.Receipt))
 }
 
 // otherOutputs writes what a build has beside the push to targets. It builds

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -53,8 +54,8 @@ is published is then another index, with another digest.`,
 	f.BoolVar(&o.referrers, "referrers", false, "Copy what refers to the index, to its children, and to those again (signatures, SBOMs)")
 	f.BoolVar(&o.fallbackTags, "fallback-tags", false, "With --referrers: write sha256-HEX tags where a registry has no referrers API")
 	f.BoolVar(&o.cosign, "cosign", false, "Copy cosign's tags sha256-HEX.sig, .att and .sbom of everything that is copied")
-	f.BoolVar(&o.dryRun, "dry-run", false, "Print the plan and write nothing")
-	f.StringVar(&o.digestFile, "digest-file", "", "Write the digest to a `file`, when all is done")
+	f.BoolVar(&o.dryRun, "dry-run", false, "Print the plan and publish nothing")
+	f.StringVar(&o.digestFile, "digest-file", "", "Write the digest to a `file`, when all is done; with --dry-run and --plan-out the one to be")
 	f.StringVar(&o.progress, "progress", "auto", "Progress on stderr: auto, none, plain, rawjson, tty")
 	o.registryFlags.add(f)
 	o.outputFlags.add(f)
@@ -66,6 +67,9 @@ is published is then another index, with another digest.`,
 func runCopy(ctx context.Context, h Host, o copyOptions, args []string) error {
 	opts, err := o.options(args)
 	if err != nil {
+		return err
+	}
+	if err := o.check(o.dryRun, outputFile{"digest-file", o.digestFile}); err != nil {
 		return err
 	}
 	mode, err := buildkit.ProgressMode(o.display(o.progress))
@@ -81,23 +85,25 @@ func runCopy(ctx context.Context, h Host, o copyOptions, args []string) error {
 	made, err := m.Copy(ctx, opts)
 	_ = p.Wait() // a display that nobody sees does not fail a copy
 	o.compared(h, made.Receipt)
-	if !opts.DryRun {
-		err = o.record(made.Receipt, err)
+	if err != nil {
+		return o.publishFailed(h, made.Receipt, o.failed(made.Receipt, err))
 	}
-	switch {
-	case err != nil:
-		return o.publishFailed(h, made.Receipt, err)
-	case o.planOut != "":
-		return o.showPlan(h, made.Plan)
-	case o.dryRun:
-		return render.Plan(h.Out, made.Plan)
+	if opts.DryRun {
+		return o.planned(h, made)
 	}
-	if o.digestFile != "" {
-		if err := writeWhole(o.digestFile, []byte(made.Receipt.Digest)); err != nil {
-			return err
-		}
+	return published(made.Receipt, func() error { return o.print(h, made) },
+		o.writeReceipt(made.Receipt), writeDigest(o.digestFile, made.Receipt.Digest.String()))
+}
+
+// planned ends a run that writes nothing anywhere but into files.
+func (o copyOptions) planned(h Host, made manifold.Copied) error {
+	if err := errors.Join(o.writePlan(made.Plan), writeDigest(o.digestFile, made.Plan.Root.Digest.String())); err != nil {
+		return err
 	}
-	return o.print(h, made)
+	if o.quiet && !o.json && len(made.Images) != 1 {
+		return render.CopiedTags(h.Out, made)
+	}
+	return o.outputFlags.planned(h.Out, made.Plan)
 }
 
 func (o copyOptions) options(args []string) (manifold.CopyOptions, error) {

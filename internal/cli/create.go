@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -98,8 +100,8 @@ func (o *createOptions) addShared(f *pflag.FlagSet) {
 	f.BoolVar(&o.referrers, "referrers", false, "Also copy what refers to the images, as signatures, to targets in another repository")
 	f.BoolVar(&o.fallbackTags, "fallback-tags", false, "Write the tags sha256-HEX that list referrers at registries without the referrers API")
 	f.StringVar(&o.kind, "type", "", "Media type of the index: `oci or docker` (default: as the sources have it)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "Print the index and write nothing")
-	f.StringVar(&o.metadataFile, "metadata-file", "", "Write the result to a `file`, when all is done")
+	f.BoolVar(&o.dryRun, "dry-run", false, "Print the index and publish nothing")
+	f.StringVar(&o.metadataFile, "metadata-file", "", "Write the result to a `file`, when all is done; what it would be, with --dry-run and --plan-out")
 	f.StringVar(&o.progress, "progress", "auto", "Progress on stderr: auto, none, plain, rawjson, tty")
 	f.StringVar(&o.builder, "builder", "", "Has no effect; for commands written for docker buildx")
 	o.registryFlags.add(f)
@@ -125,6 +127,9 @@ func runCreate(ctx context.Context, h Host, o createOptions, args []string) erro
 
 // create makes the one library call and draws what came of it.
 func (o createOptions) create(ctx context.Context, h Host, opts manifold.CreateOptions) error {
+	if err := o.check(o.dryRun, outputFile{"metadata-file", o.metadataFile}); err != nil {
+		return err
+	}
 	mode, err := buildkit.ProgressMode(o.display(o.progress))
 	if err != nil {
 		return err
@@ -142,24 +147,34 @@ func (o createOptions) create(ctx context.Context, h Host, opts manifold.CreateO
 	made, err := m.Create(ctx, opts)
 	_ = p.Wait() // a display that nobody sees does not fail a publish
 	o.compared(h, made.Receipt)
-	if !opts.DryRun {
-		err = o.record(made.Receipt, err)
-	}
 	if err != nil {
-		return o.publishFailed(h, made.Receipt, err)
+		return o.publishFailed(h, made.Receipt, o.failed(made.Receipt, err))
 	}
-	if o.planOut != "" {
-		return o.showPlan(h, made.Plan)
+	if opts.DryRun {
+		return o.planned(h, made, opts.Targets)
 	}
-	if o.metadataFile != "" && !o.dryRun {
-		if err := buildkit.WriteMetadata(o.metadataFile, metadata(made, opts.Targets)); err != nil {
-			return err
-		}
+	return published(made.Receipt, func() error { return o.print(h.Out, made.Receipt) },
+		o.writeReceipt(made.Receipt), o.writeMetadata(made, opts.Targets))
+}
+
+// planned ends a run that publishes nothing. A plan that is no file is shown as
+// the index that it would publish.
+func (o createOptions) planned(h Host, made manifold.Created, targets []ref.Reference) error {
+	if err := errors.Join(o.writePlan(made.Plan), o.writeMetadata(made, targets)); err != nil {
+		return err
 	}
-	if o.dryRun {
-		return printIndex(h.Out, made.Index)
+	switch {
+	case o.quiet:
+		_, err := fmt.Fprintln(h.Out, made.Index.Digest)
+		return err
+	case o.planOut != "":
+		return o.outputFlags.planned(h.Out, made.Plan)
 	}
-	return o.print(h.Out, made.Receipt)
+	return printIndex(h.Out, made.Index)
+}
+
+func (o createOptions) writeMetadata(made manifold.Created, targets []ref.Reference) error {
+	return buildkit.WriteMetadata(o.metadataFile, metadata(made, targets))
 }
 
 // metadata is what buildx imagetools writes, where image.name is the

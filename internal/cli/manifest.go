@@ -138,6 +138,9 @@ func newManifestPush(h Host) *cobra.Command {
 		Short: "Push a manifest list to a repository",
 		Args:  dockerExactArgs(h, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := publishing.check(false); err != nil {
+				return err
+			}
 			var seen digestTrace
 			l, done, err := lists(h, insecure, args, &seen)
 			if err != nil {

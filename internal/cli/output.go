@@ -6,6 +6,7 @@ import (
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/internal/cli/render"
+	"github.com/manifold-oci/manifold/plan"
 	"github.com/spf13/pflag"
 )
 
@@ -39,6 +40,19 @@ func (o *outputFlags) publishFailed(h Host, r manifold.Receipt, err error) error
 		render.Fates(h.Err, r)
 	}
 	return err
+}
+
+// planned prints a plan that is not carried out: as "plan show" does, or the
+// digest of what it would publish.
+func (o *outputFlags) planned(w io.Writer, p plan.Plan) error {
+	switch {
+	case o.json:
+		return planDocument(w, p)
+	case o.quiet:
+		_, err := fmt.Fprintln(w, p.Root.Digest)
+		return err
+	}
+	return render.Plan(w, p)
 }
 
 // print prints a receipt: the digest, or one JSON document.

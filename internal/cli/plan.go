@@ -14,7 +14,7 @@ func newPlan(h Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Look at plans that --plan-out has written",
-		Args:  onlyCommands,
+		Args:  exactly(0, "a command: show"),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var json bool
@@ -39,13 +39,18 @@ func runPlanShow(h Host, path string, json bool) error {
 		return err
 	}
 	if json {
-		if err := p.Write(h.Out); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintln(h.Out)
-		return err
+		return planDocument(h.Out, p)
 	}
 	return render.Plan(h.Out, p)
+}
+
+// planDocument prints a plan as the file that --plan-out writes.
+func planDocument(w io.Writer, p plan.Plan) error {
+	if err := p.Write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 // readPlan reads a plan file, or standard input for "-".

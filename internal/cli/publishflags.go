@@ -49,37 +49,61 @@ func (p *publishFlags) publishing(targets []ref.Reference) (manifold.PublishOpti
 	return o, nil
 }
 
-// record writes the receipt file and returns the error of the publish, and of
-// the writing.
-func (p *publishFlags) record(r manifold.Receipt, err error) error {
-	if p.receipt == "" {
-		return err
-	}
-	if r.Error == "" && err != nil {
-		r.Error = redact.Text(err.Error())
-	}
-	var b bytes.Buffer
-	writeErr := render.JSON(&b, r)
-	if writeErr == nil {
-		writeErr = writeWhole(p.receipt, b.Bytes())
-	}
+// check refuses what is asked for and cannot be: a receipt of a publish that
+// does not take place, files at places that cannot be written.
+func (p *publishFlags) check(dryRun bool, files ...outputFile) error {
 	switch {
-	case writeErr == nil:
-		return err
-	case err == nil:
-		return fmt.Errorf("published, but the receipt could not be written: %w", writeErr)
+	case p.receipt != "" && p.planOut != "":
+		return usage("--receipt: --plan-out publishes nothing; give it to manifold apply")
+	case p.receipt != "" && dryRun:
+		return usage("--receipt: --dry-run publishes nothing")
 	}
-	return errors.Join(err, fmt.Errorf("the receipt could not be written: %w", writeErr))
+	return checkFiles(append(files, outputFile{"receipt", p.receipt}, outputFile{"plan-out", p.planOut})...)
 }
 
-// showPlan writes the plan file, and prints what is in it.
-func (p *publishFlags) showPlan(h Host, made plan.Plan) error {
+// failed writes the receipt of a publish that failed and returns its error, and
+// that of the writing.
+func (p *publishFlags) failed(r manifold.Receipt, err error) error {
+	if r.Error == "" {
+		r.Error = redact.Text(err.Error())
+	}
+	if unwritten := p.writeReceipt(r); unwritten != nil {
+		return errors.Join(err, unwritten)
+	}
+	return err
+}
+
+// record writes the receipt of a publish that prints no result of its own.
+func (p *publishFlags) record(r manifold.Receipt, err error) error {
+	if err != nil {
+		return p.failed(r, err)
+	}
+	return published(r, func() error { return nil }, p.writeReceipt(r))
+}
+
+func (p *publishFlags) writeReceipt(r manifold.Receipt) error {
+	if p.receipt == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	err := render.JSON(&b, r)
+	if err == nil {
+		err = writeWhole(p.receipt, b.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("the receipt could not be written: %w", err)
+	}
+	return nil
+}
+
+// writePlan writes the plan file, if there is to be one.
+func (p *publishFlags) writePlan(made plan.Plan) error {
+	if p.planOut == "" {
+		return nil
+	}
 	var b bytes.Buffer
 	if err := made.Write(&b); err != nil {
 		return err
 	}
-	if err := writeWhole(p.planOut, append(b.Bytes(), '\n')); err != nil {
-		return err
-	}
-	return render.Plan(h.Out, made)
+	return writeWhole(p.planOut, append(b.Bytes(), '\n'))
 }

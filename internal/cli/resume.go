@@ -60,7 +60,7 @@ func runResume(ctx context.Context, h Host, o resumeOptions, args []string) erro
 	if err != nil || u == nil {
 		return err
 	}
-	err = o.run(ctx, h, func(ctx context.Context, m *manifold.Manifold) (manifold.Receipt, error) { return m.Apply(ctx, u.Plan) })
+	err = o.run(ctx, h, u.Plan)
 	if is[*apply.WorldError](err) {
 		return &staleError{err}
 	}

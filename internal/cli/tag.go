@@ -53,13 +53,16 @@ func runTag(ctx context.Context, h Host, o tagOptions, args []string) error {
 	if opts.PublishOptions, err = o.publishing(names); err != nil {
 		return err
 	}
+	if err := o.check(false); err != nil {
+		return err
+	}
 	m := o.library(h, warnings(h))
 	defer m.Close()
 	receipt, err := m.Tag(ctx, opts)
-	if err = o.record(receipt, err); err != nil {
-		return o.publishFailed(h, receipt, err)
+	if err != nil {
+		return o.publishFailed(h, receipt, o.failed(receipt, err))
 	}
-	return o.print(h.Out, receipt)
+	return published(receipt, func() error { return o.print(h.Out, receipt) }, o.writeReceipt(receipt))
 }
 
 // place reads a location, a path made absolute.
