@@ -14,7 +14,7 @@ func newPlan(h Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Look at plans that --plan-out has written",
-		Args:  exactly(0, "a command: show"),
+		Args:  onlyCommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var json bool
