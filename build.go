@@ -69,7 +69,7 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 	}
 	if err != nil {
 		failed := Built{Images: images}
-		failed.Receipt = Receipt{Verb: "build", Leftovers: pushed(images, o.Targets)}
+		failed.Receipt = Receipt{Verb: "build", Leftovers: m.pushed(ctx, images, o.Targets)}
 		return failed, err
 	}
 	entries, manifests, places := results(images, o.Targets)
@@ -156,20 +156,6 @@ func missing(platforms []oci.Platform, images []build.Image) []string {
 		has := func(im build.Image) bool { return oci.PlatformKey(im.Platform) == oci.PlatformKey(p) }
 		if !slices.ContainsFunc(images, has) {
 			out = append(out, oci.FormatPlatform(p))
-		}
-	}
-	return out
-}
-
-// pushed names what nodes have pushed of a build that failed.
-func pushed(images []build.Image, targets []ref.Reference) []string {
-	var out []string
-	for _, img := range images {
-		if !img.Pushed || img.Manifest.Digest == "" {
-			continue
-		}
-		for _, repo := range repositories(targets) {
-			out = append(out, repo+"@"+img.Manifest.Digest.String())
 		}
 	}
 	return out

@@ -37,7 +37,8 @@ type Receipt struct {
 	// again, Left those that it has left there.
 	Removed []string      `json:"removed,omitempty"`
 	Left    []LeftReceipt `json:"left,omitempty"`
-	// Leftovers are manifests that nodes pushed and the index does not hold.
+	// Leftovers are manifests that nodes pushed and that neither the index nor a
+	// tag of the targets holds. Other tags are not looked at.
 	Leftovers []string `json:"leftovers,omitempty"`
 	Warnings  []string `json:"warnings,omitempty"`
 	// Requests counts HTTP requests per host, Bytes those of their bodies. What
@@ -112,9 +113,7 @@ func receipt(p plan.Plan, res apply.Result, stats registry.Stats, started time.T
 		Started: started.UTC(), Seconds: time.Since(started).Seconds(),
 	}
 	r.Written, r.Removed = names(res.Written), names(res.Removed)
-	for _, l := range res.Left {
-		r.Left = append(r.Left, LeftReceipt{Reference: l.Repository.WithDigest(l.Digest).String(), Reason: l.Reason})
-	}
+	r.Left = left(p, res)
 	sent, received := stats.Bytes()
 	for host := range r.Requests {
 		r.Bytes[host] = HostReceipt{Sent: sent[host], Received: received[host]}

@@ -16,9 +16,7 @@ func Receipt(w io.Writer, r manifold.Receipt) error {
 		fmt.Fprintf(&b, "%-24s %s  %s%s\n", Line(p.Platform), p.Digest, Bytes(p.Size+p.ContentSize), from(p))
 	}
 	tags(&b, r)
-	for _, l := range r.Leftovers {
-		fmt.Fprintf(&b, "left behind  %s\n", l)
-	}
+	leftovers(&b, r)
 	if r.Unchanged {
 		b.WriteString("unchanged: everything was there\n")
 	}
@@ -60,8 +58,14 @@ func Fates(w io.Writer, r manifold.Receipt) {
 	for _, l := range r.Left {
 		fmt.Fprintf(&b, "left behind  %s  (%s)\n", l.Reference, l.Reason)
 	}
-	for _, name := range r.Leftovers {
-		fmt.Fprintf(&b, "left behind  %s\n", name)
-	}
+	leftovers(&b, r)
 	_ = write(w, &b)
+}
+
+// leftovers names what nodes have pushed. Nobody has looked at every tag of the
+// repository, so it may not read as an invitation to delete.
+func leftovers(b *strings.Builder, r manifold.Receipt) {
+	for _, name := range r.Leftovers {
+		fmt.Fprintf(b, "left behind  %s  (not under a tag of this build; another may use it)\n", name)
+	}
 }
