@@ -11,6 +11,7 @@ import (
 	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // Tags lists the tags of a repository or layout, sorted, or those that match one
@@ -62,9 +63,18 @@ func (m *Manifold) allTags(ctx context.Context, l ref.Location) ([]string, error
 	}
 	entries, err := listing.Images(ctx)
 	for _, e := range entries {
-		out = append(out, layout.Tags(e)...)
+		out = append(out, tagsOf(e)...)
 	}
 	return out, err
+}
+
+// tagsOf are the tags of an entry of a layout: the full name that engines and
+// BuildKit write beside a tag is none.
+func tagsOf(e oci.Entry) []string {
+	if tag := e.Annotations[ocispec.AnnotationRefName]; tag != "" {
+		return []string{tag}
+	}
+	return layout.Tags(e)
 }
 
 // TagOptions say what gets which names.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
@@ -65,15 +66,15 @@ func beingMade(entries []os.DirEntry) bool {
 // the writer is committed; folders that are missing on the way to it are made
 // then, too. Errors are [*Error].
 func CreateArchive(path string) (*Writer, error) {
+	if err := checkFolder(filepath.Dir(path)); err != nil {
+		return nil, &Error{Path: path, Err: err}
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, &Error{Path: path, Err: errors.New("is not a regular file")}
 	case err != nil && !isNotExist(err):
 		return nil, &Error{Path: path, Err: reason(err)}
-	}
-	if err := checkFolder(filepath.Dir(path)); err != nil {
-		return nil, &Error{Path: path, Err: err}
 	}
 	return newWriter(path, &tarSink{path: path, members: map[string]span{}}), nil
 }
@@ -83,7 +84,7 @@ func CreateArchive(path string) (*Writer, error) {
 func checkFolder(path string) error {
 	info, err := os.Stat(path)
 	switch {
-	case isNotExist(err) && filepath.Dir(path) != path:
+	case (isNotExist(err) || errors.Is(err, syscall.ENOTDIR)) && filepath.Dir(path) != path:
 		return checkFolder(filepath.Dir(path))
 	case err != nil:
 		return reason(err)
