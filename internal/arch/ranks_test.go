@@ -9,7 +9,7 @@ import (
 // ranks of the rooms: data walks from low to high, imports point from high to
 // low. A room imports only rooms of lower rank.
 var ranks = map[string]int{
-	"internal/redact": -1, // every room quotes addresses
+	"internal/redact": -1, "internal/printable": -1, // every room quotes addresses and names
 
 	"ref": 0, "report": 0, "internal/startup": 0, "internal/clock": 0, // none imports another room; every other one may speak of all
 

@@ -9,6 +9,7 @@ import (
 	"github.com/docker/buildx/util/cobrautil"
 	"github.com/docker/buildx/util/desktop"
 	"github.com/docker/cli/cli"
+	"github.com/manifold-oci/manifold/internal/printable"
 	solvererrdefs "github.com/moby/buildkit/solver/errdefs"
 	"github.com/moby/buildkit/sourcepolicy/policysession"
 	"github.com/moby/buildkit/util/grpcerrors"
@@ -68,14 +69,15 @@ func exitCode(err error) int {
 // Explain writes what belongs above the line of a build error: messages of a
 // policy that denied something, and the lines of the Dockerfile that failed.
 func Explain(w io.Writer, err error) {
+	text := printable.Writer(w)
 	for _, msg := range policysession.DenyMessages(err) {
 		if msg.GetMessage() != "" {
-			fmt.Fprintf(w, "Policy: %s\n", msg.GetMessage())
+			fmt.Fprintf(text, "Policy: %s\n", msg.GetMessage())
 		}
 	}
 	for _, s := range solvererrdefs.Sources(err) {
 		// What cannot be shown is only an illustration of the error.
-		_ = s.Print(w)
+		_ = s.Print(text)
 	}
 	var details *desktop.ErrorWithBuildRef
 	if errors.As(err, &details) {

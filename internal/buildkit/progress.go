@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/console"
 	"github.com/docker/buildx/util/desktop"
 	"github.com/docker/buildx/util/progress"
+	"github.com/manifold-oci/manifold/internal/printable"
 	"github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/solver/errdefs"
 	"github.com/moby/buildkit/util/progress/progressui"
@@ -93,7 +94,7 @@ func (p *Progress) write(s *client.SolveStatus) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if !p.closed {
-		p.printer.Write(withoutSecrets(s))
+		p.printer.Write(p.showable(s))
 	}
 }
 
@@ -162,7 +163,7 @@ func printWarnings(w io.Writer, warnings []client.VertexWarning, mode progressui
 	for _, warning := range warnings {
 		fmt.Fprintf(w, " - %s\n", warning.Short)
 		if debug {
-			printWarning(w, warning)
+			printWarning(printable.Writer(w), warning)
 		}
 	}
 }

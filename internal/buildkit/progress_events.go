@@ -7,14 +7,21 @@ import (
 
 	"github.com/manifold-oci/manifold/report"
 	"github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/util/progress/progressui"
 	"github.com/opencontainers/go-digest"
 )
 
 // Sink shows events of publishing as steps of the display. Blobs are bars below
 // one step per repository, "copying to HOST/REPO", which ends when the first
 // content is read back or a tag moves; everything else is a short step of its
-// own. A failed event ends its step with the error.
-func (p *Progress) Sink() report.Sink { return p.events.show }
+// own. A failed event ends its step with the error. Where nothing is displayed,
+// warnings and waits are lines, see [WarningSink].
+func (p *Progress) Sink() report.Sink {
+	if p.mode == progressui.QuietMode {
+		return WarningSink(p.out)
+	}
+	return p.events.show
+}
 
 // eventView turns events into the vertices that BuildKit's display draws.
 type eventView struct {

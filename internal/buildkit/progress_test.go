@@ -144,9 +144,40 @@ func TestRawJSONProgressIsTheSameWalk(t *testing.T) {
 	}
 }
 
-func TestQuietProgressPrintsNothing(t *testing.T) {
-	if got := shown(t, progressui.QuietMode, walk()); got != "" {
+func TestQuietProgressPrintsWarningsAlone(t *testing.T) {
+	want := "waiting 1s for r: 429\nwarning: r/app: referrers are not supported\n"
+	if got := shown(t, progressui.QuietMode, walk()); got != want {
 		t.Errorf("printed %q", got)
+	}
+}
+
+// Names come from Dockerfiles, answers from registries.
+func TestProgressShowsNothingThatATerminalObeys(t *testing.T) {
+	evil := "a\x1b]0;evil\ab\u202ec\nd"
+	at := time.Unix(1700000000, 0)
+	for mode, never := range map[progressui.DisplayMode]string{
+		progressui.PlainMode: "\x1b\a\u202e", progressui.QuietMode: "\x1b\a\u202e", progressui.RawJSONMode: "\x1b\a",
+	} {
+		var out bytes.Buffer
+		p, err := NewProgress(context.Background(), &out, mode, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Writer().Write(&client.SolveStatus{
+			Vertexes: []*client.Vertex{{Digest: "sha256:v", Name: evil + "name", Started: &at, Completed: &at, Error: evil}},
+			Statuses: []*client.VertexStatus{{Vertex: "sha256:v", ID: evil + "bar", Started: &at, Completed: &at, Timestamp: at}},
+			Warnings: []*client.VertexWarning{{Vertex: "sha256:v", Short: []byte(evil + "short"), URL: evil}},
+		})
+		p.Sink().Warn(evil, evil)
+		if err := p.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(out.String(), never) {
+			t.Errorf("%s: %q", mode, out.String())
+		}
+		if mode != progressui.QuietMode && !(strings.Contains(out.String(), "dname") && strings.Contains(out.String(), "dbar")) {
+			t.Errorf("%s: not shown: %q", mode, out.String())
+		}
 	}
 }
 
