@@ -2,13 +2,16 @@ package cli
 
 import (
 	"fmt"
-	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// byteSize is a flag for a number of bytes, as "64MB" or "64MiB". Both mean
-// powers of 1024, as they do for Docker's flags.
+// maxBytes is more than any blob has.
+const maxBytes = 1 << 40
+
+// byteSize is a flag for a number of bytes up to [maxBytes], as "64MB" or "64MiB".
+// Both mean powers of 1024, as they do for Docker's flags.
 type byteSize int64
 
 func (b *byteSize) String() string {
@@ -21,17 +24,21 @@ func (b *byteSize) String() string {
 // Type is what help calls the value.
 func (b *byteSize) Type() string { return "bytes" }
 
+var byteSizes = regexp.MustCompile(`^([0-9]+)(?:b|([kmgt])(?:i?b)?)?$`)
+
 // Set reads a value.
 func (b *byteSize) Set(s string) error {
-	text := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
-	shift := 0
-	if i := strings.IndexAny(text, "kmgt"); i >= 0 && i == len(text)-1 {
-		shift = 10 * (1 + strings.IndexByte("kmgt", text[i]))
-		text = text[:i]
+	parts := byteSizes.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
+	if parts == nil {
+		return fmt.Errorf("%q is not a number of bytes from 0 to 1TB, as 64MB", s)
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return fmt.Errorf("%q is not a number of bytes, as 64MB", s)
+	shift := 10 * (1 + strings.Index("kmgt", parts[2]))
+	if parts[2] == "" {
+		shift = 0
+	}
+	n, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || n > maxBytes>>shift {
+		return fmt.Errorf("%q is not a number of bytes from 0 to 1TB, as 64MB", s)
 	}
 	*b = byteSize(n << shift)
 	return nil

@@ -11,7 +11,7 @@ func TestByteSizes(t *testing.T) {
 			t.Errorf("%q: %d, %v", in, b, err)
 		}
 	}
-	for _, in := range []string{"", "x", "-1", "1.5M", "M", "1MM", "9999999T", "1kk"} {
+	for _, in := range []string{"", "x", "-1", "1.5M", "M", "1MM", "9999999T", "2T", "99999999999999999999", "1kk", "1ib", "ib", "1i", "1ki", "+1", "1 k"} {
 		var b byteSize
 		if err := b.Set(in); err == nil {
 			t.Errorf("%q: %d", in, b)

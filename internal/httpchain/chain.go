@@ -44,6 +44,9 @@ const (
 	// DefaultIdle is longer than a registry takes to commit a large blob to
 	// object storage.
 	DefaultIdle = 5 * time.Minute
+	// maxAnswer bounds the wait for the answer to a request that gives a host
+	// little to do, as to look something up.
+	maxAnswer = time.Minute
 	// DefaultAttempts counts the first one.
 	DefaultAttempts = 5
 )
@@ -60,7 +63,8 @@ type Options struct {
 	PlainHTTP []string
 	// MaxConcurrent bounds the requests under way per host.
 	MaxConcurrent int
-	// MaxRate bounds the requests begun per second and host; 0 is no bound.
+	// MaxRate bounds the requests begun per second and host; 0 is no bound, and
+	// less than one an hour means that.
 	MaxRate float64
 	// TLS returns what a host wants of TLS besides the defaults; a nil config is
 	// the default. It has no effect on a Transport that is not an
@@ -71,7 +75,10 @@ type Options struct {
 	// Attempts bounds how often a request is sent.
 	Attempts int
 	// Idle bounds how long a request may go without a byte in either direction;
-	// less than 0 is no bound.
+	// less than 0 is no bound. The answer to a request that hands over no content
+	// and reads no blob may take a minute at the most. A request that went
+	// unanswered is repeated once, and not at all while its host has left a
+	// repeated one unanswered and said nothing since.
 	Idle  time.Duration
 	Clock Clock
 	// Report gets report.Wait events.

@@ -149,6 +149,31 @@ func TestWaitBeyondTheBudgetStopsAtOnce(t *testing.T) {
 	}
 }
 
+// TestWaitThatNoDurationHoldsStopsAtOnce: it is shown as the host said it, also to
+// the requests after it.
+func TestWaitThatNoDurationHoldsStopsAtOnce(t *testing.T) {
+	for header, shown := range map[string]string{
+		"2147483648":                    "596523h14m8s",
+		"99999999999":                   "99999999999 seconds",
+		strings.Repeat("9", 50):         strings.Repeat("9", 20) + "... seconds",
+		"Fri, 31 Dec 9999 23:59:59 GMT": "until Fri, 31 Dec 9999 23:59:59 GMT",
+	} {
+		clock := &fakeClock{}
+		s := &script{steps: []func(*http.Request) (*http.Response, error){status(429, "Retry-After", header), status(200)}}
+		chain := New(Options{Clock: clock.clock(), Transport: s})
+		for range 2 {
+			_, err := chain.RoundTrip(newRequest(t, t.Context(), http.MethodGet, ""))
+			var wait *WaitError
+			if !errors.As(err, &wait) || err.Error() != "reg.example asks to wait "+shown+", the limit is 2m0s" {
+				t.Errorf("%s: %v", header, err)
+			}
+		}
+		if len(clock.slept) != 0 || len(s.bodies) != 1 {
+			t.Errorf("%s: waited %v, sent %d", header, clock.slept, len(s.bodies))
+		}
+	}
+}
+
 func TestEveryRequestToAHostWaitsWhenOneWasTold(t *testing.T) {
 	clock := &fakeClock{}
 	s := &script{steps: []func(*http.Request) (*http.Response, error){status(429, "Retry-After", "9"), status(200)}}

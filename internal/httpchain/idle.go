@@ -37,17 +37,18 @@ type idle struct {
 
 func (t *idle) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	w := &watch{ctx: ctx, cancel: cancel, after: t.after, host: req.URL.Host}
+	w := &watch{ctx: ctx, cancel: cancel, after: t.patience(req), host: req.URL.Host}
 	if bodyOf(req) {
 		w.at = sending
 	}
-	w.timer = time.AfterFunc(t.after, w.fire)
+	w.timer = time.AfterFunc(w.after, w.fire)
 	resp, err := t.next.RoundTrip(withBody(req.WithContext(ctx), func(b io.ReadCloser) io.ReadCloser {
 		return &watched{ReadCloser: b, w: w, here: sending, then: waiting}
 	}))
 	if err != nil {
 		err = w.explain(err)
 		w.stop()
+		t.forget(err)
 		return nil, err
 	}
 	if bodiless(req, resp) {
@@ -55,8 +56,30 @@ func (t *idle) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	w.timer.Stop()
+	w.allow(t.after)
 	resp.Body = &watched{ReadCloser: resp.Body, w: w, here: receiving, then: receiving, last: true}
 	return resp, nil
+}
+
+// patience is how long the answer may take. What needs long is to take a blob in,
+// with or without a body that ends it, and to fetch one that a host passes on.
+func (t *idle) patience(req *http.Request) time.Duration {
+	switch {
+	case bodyOf(req) && kindOf(req) != KindToken, req.Method == http.MethodPut, req.Method == http.MethodPatch,
+		req.Method == http.MethodGet && kindOf(req) == KindBlobs:
+		return t.after
+	}
+	return min(t.after, maxAnswer)
+}
+
+// forget closes connections that nobody uses after one of them has proved dead:
+// the others may be so too, and a request is not repeated often enough to try all.
+func (t *idle) forget(err error) {
+	var silent *IdleError
+	pool, ok := t.next.(interface{ CloseIdleConnections() })
+	if ok && errors.As(err, &silent) {
+		pool.CloseIdleConnections()
+	}
 }
 
 func bodyOf(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
@@ -75,12 +98,12 @@ type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	after  time.Duration
 	host   string
 
-	mu sync.Mutex // guards what follows
-	at stage
-	n  int64 // bytes of the stage
+	mu    sync.Mutex // guards what follows
+	after time.Duration
+	at    stage
+	n     int64 // bytes of the stage
 }
 
 // moved notes bytes that went on in a stage.
@@ -90,19 +113,28 @@ func (w *watch) moved(at stage, n int) {
 		w.at, w.n = at, 0
 	}
 	w.n += int64(n)
+	after := w.after
 	w.mu.Unlock()
 	if w.ctx.Err() == nil {
-		w.timer.Reset(w.after)
+		w.timer.Reset(after)
 	}
 }
 
+// allow changes what is waited.
+func (w *watch) allow(after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.after = after
+}
+
 func (w *watch) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.cancel(&IdleError{Host: w.host, After: w.after, During: w.during()})
 }
 
+// during says what the request is at; w.mu is held.
 func (w *watch) during() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	switch {
 	case w.at == receiving:
 		return fmt.Sprintf("reading the answer, %d bytes have come", w.n)

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// slowest is how far apart requests are at the most. A smaller rate could not be
+// held as a duration, and would be no limit then.
+const slowest = time.Hour
+
 // rating begins no more requests per second than the host is to get, evenly
 // spread: a burst is what limits on the other side count.
 type rating struct {
@@ -18,11 +22,11 @@ type rating struct {
 }
 
 func rated(next http.RoundTripper, perSecond float64, clock Clock) http.RoundTripper {
-	if perSecond <= 0 {
+	if !(perSecond > 0) { // nor NaN
 		return next
 	}
 	return &rating{
-		next: next, every: time.Duration(float64(time.Second) / perSecond), clock: clock, free: map[string]time.Time{},
+		next: next, every: time.Duration(min(float64(slowest), float64(time.Second)/perSecond)), clock: clock, free: map[string]time.Time{},
 	}
 }
 

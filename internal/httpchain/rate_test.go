@@ -2,6 +2,7 @@ package httpchain
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -31,6 +32,19 @@ func TestRateIsPerHostAndEvenlySpread(t *testing.T) {
 	now = now.Add(time.Hour)
 	if d := rt.(*rating).take("a"); d != 0 {
 		t.Errorf("waits %s after a pause", d)
+	}
+}
+
+func TestTinyRatesAreNotNone(t *testing.T) {
+	for _, rate := range []float64{1e-12, 1e-300} {
+		r := rated(nil, rate, Clock{Now: time.Now}).(*rating)
+		r.take("a")
+		if d := r.take("a"); d < slowest-time.Minute || d > slowest {
+			t.Errorf("%g a second: the second waits %s", rate, d)
+		}
+	}
+	if next := rated(http.DefaultTransport, math.NaN(), Clock{}); next != http.DefaultTransport {
+		t.Errorf("no rate at all became %T", next)
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpchain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +28,13 @@ type WaitError struct {
 	Host string
 	// Wait is what the host asks for, Budget what a request may wait in all.
 	Wait, Budget time.Duration
+	// Told is what the host said, "99999999999 seconds", if Wait cannot hold it.
+	Told string
 }
 
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("%s asks to wait %s, the limit is %s", e.Host, e.Wait.Round(time.Second), e.Budget)
+	wait := cmp.Or(e.Told, e.Wait.Round(time.Second).String())
+	return fmt.Sprintf("%s asks to wait %s, the limit is %s", e.Host, wait, e.Budget)
 }
 
 // Backoff returns the wait before the next attempt after n failed ones: doubled
@@ -44,7 +48,9 @@ func Backoff(n int) time.Duration {
 // 500, 502, 503, 504, and connections that broke off. Only requests whose body
 // is empty or can be opened again are repeated, and those marked [Once] only
 // after 429. Retry-After is obeyed; when a host sends it, every request to that
-// host waits, since all of them would be counted against the same limit.
+// host waits, since all of them would be counted against the same limit. Silence
+// for the idle time is a long wait already: it is answered by one repetition, and
+// by none while the host is mute.
 type retrying struct {
 	next     http.RoundTripper
 	attempts int
@@ -53,7 +59,8 @@ type retrying struct {
 	report   report.Sink
 
 	mu    sync.Mutex
-	gates map[string]time.Time // host: closed until
+	gates map[string]gate
+	mute  map[string]bool // host: has let a repeated request go unanswered, and answered none since
 }
 
 func (t *retrying) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -69,11 +76,14 @@ func (t *retrying) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		resp, err := t.next.RoundTrip(attempt)
 		delay, again := t.decide(req, resp, err, n)
+		if t.silent(&p, resp, err) {
+			again = false
+		}
 		if !again {
 			return resp, err
 		}
 		discard(resp)
-		if err := p.spend(delay); err != nil {
+		if err := p.spend(delay, toldBy(resp, delay)); err != nil {
 			return nil, err
 		}
 		t.report.Send(report.Event{Kind: report.Wait, State: report.Started, Target: p.host, Delay: delay, Text: why(resp, err)})
@@ -96,6 +106,29 @@ func (t *retrying) decide(req *http.Request, resp *http.Response, err error, n i
 	return Backoff(n), true
 }
 
+// silent reports whether a host is not to be asked again, having said nothing to
+// this request before, or to another.
+func (t *retrying) silent(p *patience, resp *http.Response, err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if resp != nil {
+		delete(t.mute, p.host)
+		return false
+	}
+	var idle *IdleError
+	if !errors.As(err, &idle) {
+		return false
+	}
+	p.silences++
+	if p.silences > 1 {
+		if t.mute == nil {
+			t.mute = map[string]bool{}
+		}
+		t.mute[p.host] = true
+	}
+	return t.mute[p.host]
+}
+
 // obey closes the gate of a host that names a time.
 func (t *retrying) obey(host string, resp *http.Response) (time.Duration, bool) {
 	if resp == nil || (resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable) {
@@ -109,25 +142,39 @@ func (t *retrying) obey(host string, resp *http.Response) (time.Duration, bool) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.gates == nil {
-		t.gates = map[string]time.Time{}
+		t.gates = map[string]gate{}
 	}
-	if until := now.Add(d); until.After(t.gates[host]) {
-		t.gates[host] = until
+	if until := now.Add(d); until.After(t.gates[host].until) {
+		t.gates[host] = gate{until: until, told: toldBy(resp, d)}
 	}
 	return d, true
+}
+
+// gate is closed until the time that a host named.
+type gate struct {
+	until time.Time
+	told  string // in the host's words, if no duration can hold it
+}
+
+// toldBy are the host's words for a wait that no duration can hold.
+func toldBy(resp *http.Response, d time.Duration) string {
+	if d < longest {
+		return ""
+	}
+	return told(resp.Header)
 }
 
 // pass waits while the host's gate is closed.
 func (t *retrying) pass(ctx context.Context, p *patience) error {
 	for {
 		t.mu.Lock()
-		until := t.gates[p.host]
+		closed := t.gates[p.host]
 		t.mu.Unlock()
-		left := until.Sub(t.clock.Now())
+		left := closed.until.Sub(t.clock.Now())
 		if left <= 0 {
 			return nil
 		}
-		if err := p.spend(left); err != nil {
+		if err := p.spend(left, closed.told); err != nil {
 			return err
 		}
 		if err := p.sleep(ctx, left); err != nil {
@@ -140,13 +187,14 @@ func (t *retrying) pass(ctx context.Context, p *patience) error {
 type patience struct {
 	host          string
 	budget, spent time.Duration
+	silences      int
 	clock         Clock
 }
 
 // spend takes a wait off the budget before it begins.
-func (p *patience) spend(d time.Duration) error {
-	if p.spent+d > p.budget {
-		return &WaitError{Host: p.host, Wait: d, Budget: p.budget}
+func (p *patience) spend(d time.Duration, told string) error {
+	if d > p.budget-p.spent {
+		return &WaitError{Host: p.host, Wait: d, Budget: p.budget, Told: told}
 	}
 	p.spent += d
 	return nil

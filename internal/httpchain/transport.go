@@ -57,6 +57,16 @@ func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
 	return rt.RoundTrip(req)
 }
 
+// CloseIdleConnections closes those of all hosts that carry no request.
+func (t *transports) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.base.CloseIdleConnections()
+	for _, rt := range t.hosts {
+		rt.CloseIdleConnections()
+	}
+}
+
 // of is the transport of a host. Those that want nothing of their own share
 // one.
 func (t *transports) of(host string) (*http.Transport, error) {
