@@ -29,20 +29,39 @@ type Unfinished struct {
 	Done int
 }
 
+// UnreadableError reports a file that remembers a publish and is damaged, or of
+// another version of this program. Err names the file.
+type UnreadableError struct {
+	Path string
+	Err  error
+}
+
+func (e *UnreadableError) Error() string { return e.Err.Error() }
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // Unfinished lists the publishes in Options.JournalDir that were interrupted,
-// the oldest first.
+// the oldest first. Files that cannot be read are an error beside the others:
+// one or more, joined, [*UnreadableError].
 func (m *Manifold) Unfinished() ([]Unfinished, error) {
 	if m.o.JournalDir == "" {
 		return nil, nil
 	}
-	records, err := journal.List(m.o.JournalDir)
+	records, faults, err := journal.List(m.o.JournalDir)
 	var out []Unfinished
 	for _, r := range records {
-		if u, err := unfinished(r); err == nil {
-			out = append(out, u)
+		u, err := unfinished(r)
+		if err != nil {
+			faults = append(faults, journal.Fault{Path: r.Path, Err: err})
+			continue
 		}
+		out = append(out, u)
 	}
-	return out, err
+	errs := []error{err}
+	for _, f := range faults {
+		errs = append(errs, &UnreadableError{Path: f.Path, Err: f.Err})
+	}
+	return out, errors.Join(errs...)
 }
 
 // ReadUnfinished reads the file of one.
@@ -124,9 +143,12 @@ func (m *Manifold) openJournal(p plan.Plan) *record {
 	}
 	r := &record{Journal: j}
 	if earlier != nil {
-		if u, err := unfinished(*earlier); err == nil {
-			r.earlier = &u.Plan
+		u, err := unfinished(*earlier)
+		if err != nil {
+			_ = j.Restart(head) // its fault shows when it is written to
+			return r
 		}
+		r.earlier = &u.Plan
 	}
 	return r
 }

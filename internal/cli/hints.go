@@ -96,6 +96,7 @@ func runHints() []hint {
 func tagHints() []hint {
 	return []hint{
 		{is[*apply.RaceError], "another job publishes this tag; the index of this run is in the registry under its digest"},
+		{is[*manifold.UnreadableError], "run the command that was interrupted itself again, then remove the file: it remembers nothing else"},
 		{is[*staleError], "run the command itself again, which looks at what the tags name now, or drop this with: manifold resume --forget"},
 		{is[*apply.WorldError], "make the plan again, and look at what it would replace now"},
 		{movedMeanwhile, "somebody else has moved the tag; look at it with: manifold inspect"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -48,23 +49,19 @@ func runResume(ctx context.Context, h Host, o resumeOptions, args []string) erro
 		m := o.library(h, warnings(h))
 		defer m.Close()
 		all, err := m.Unfinished()
-		if err != nil {
-			return err
-		}
 		if o.json {
-			return render.JSON(h.Out, render.NewUnfinished(all))
+			return errors.Join(render.JSON(h.Out, render.NewUnfinished(all)), err)
 		}
-		return render.Unfinished(h.Out, all)
+		return errors.Join(render.Unfinished(h.Out, all), err)
 	}
-	u, err := o.choose(h, args)
-	if err != nil || u == nil {
-		return err
+	u, unreadable, err := o.choose(h, args)
+	if u != nil && err == nil {
+		err = o.run(ctx, h, u.Plan)
 	}
-	err = o.run(ctx, h, u.Plan)
 	if is[*apply.WorldError](err) {
-		return &staleError{err}
+		err = &staleError{err}
 	}
-	return err
+	return errors.Join(err, unreadable)
 }
 
 // staleError is an interrupted publish whose tags have moved since.
@@ -73,32 +70,32 @@ type staleError struct{ err error }
 func (e *staleError) Error() string { return e.err.Error() }
 func (e *staleError) Unwrap() error { return e.err }
 
-// choose is the publish to finish, nil when there is none.
-func (o *resumeOptions) choose(h Host, args []string) (*manifold.Unfinished, error) {
+// choose is the publish to finish, nil when there is none. What cannot be read
+// is said when the others are done with.
+func (o *resumeOptions) choose(h Host, args []string) (u *manifold.Unfinished, unreadable, err error) {
 	if len(args) == 1 {
 		path := args[0]
 		if filepath.Base(path) == path && filepath.Ext(path) == "" {
 			dir, err := h.journalDir()
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			path = filepath.Join(dir, path+".journal")
 		}
 		u, err := manifold.ReadUnfinished(path)
-		return &u, notReadable(err)
+		return &u, nil, notReadable(err)
 	}
 	m := o.library(h, warnings(h))
 	defer m.Close()
-	all, err := m.Unfinished()
+	all, unreadable := m.Unfinished()
 	switch {
-	case err != nil:
-		return nil, err
-	case len(all) == 0:
-		_, err := fmt.Fprintln(h.Err, "nothing was interrupted")
-		return nil, err
+	case len(all) == 0 && unreadable == nil:
+		_, err = fmt.Fprintln(h.Err, "nothing was interrupted")
 	case len(all) > 1:
 		_ = render.Unfinished(h.Err, all)
-		return nil, usage("%d publishes were interrupted; name one", len(all))
+		err = usage("%d publishes were interrupted; name one", len(all))
+	case len(all) == 1:
+		u = &all[0]
 	}
-	return &all[0], nil
+	return u, unreadable, err
 }

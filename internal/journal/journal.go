@@ -6,7 +6,7 @@
 // change what others see. Steps that are done are not: whoever takes up a run
 // asks for them anyway. A file is locked by the process that writes it, and
 // removed when the run is done. A torn last line is what a killed process
-// leaves, and is not read; a file without a whole head is none.
+// leaves, and is not read; an empty file is none.
 //
 // It refuses a record that another process is writing ([BusyError]). It knows
 // nothing of what the head means.

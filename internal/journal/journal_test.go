@@ -2,8 +2,10 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,8 +99,8 @@ func TestOneWriterPerRecord(t *testing.T) {
 	if _, _, err := Open(dir, "a", []byte(`{}`)); !errors.As(err, &busy) {
 		t.Errorf("err %v", err)
 	}
-	if all, err := List(dir); err != nil || len(all) != 0 {
-		t.Errorf("a record that is being written is listed: %v, %v", all, err)
+	if all, faults, err := List(dir); err != nil || len(all) != 0 || len(faults) != 0 {
+		t.Errorf("a record that is being written is listed: %v, %v, %v", all, faults, err)
 	}
 	if err := Prune(dir, 0); err != nil {
 		t.Error(err)
@@ -115,7 +117,7 @@ func TestOldRecordsGoByThemselves(t *testing.T) {
 	if err := Prune(dir, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := List(dir); len(all) != 1 {
+	if all, _, _ := List(dir); len(all) != 1 {
 		t.Fatalf("%d records", len(all))
 	}
 	long := time.Now().Add(-2 * time.Hour)
@@ -125,13 +127,47 @@ func TestOldRecordsGoByThemselves(t *testing.T) {
 	if err := Prune(dir, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := List(dir); len(all) != 0 {
+	if all, _, _ := List(dir); len(all) != 0 {
 		t.Errorf("%d records", len(all))
 	}
 }
 
 func TestNoDirectoryNoRecords(t *testing.T) {
-	if all, err := List(filepath.Join(t.TempDir(), "none")); err != nil || all != nil {
-		t.Errorf("%v, %v", all, err)
+	if all, faults, err := List(filepath.Join(t.TempDir(), "none")); err != nil || all != nil || faults != nil {
+		t.Errorf("%v, %v, %v", all, faults, err)
+	}
+}
+
+// TestFilesThatCannotBeReadAreFaults: nobody may take them for nothing.
+func TestFilesThatCannotBeReadAreFaults(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"z", "y"} { // the oldest first, whatever it is called
+		text := fmt.Sprintf(`{"version":1,"started":"2020-01-0%dT00:00:00Z","head":{}}`+"\n", i+1)
+		if err := os.WriteFile(filepath.Join(dir, name+suffix), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := `{"version":1,"head":{"n":1}}` + "\n"
+	for name, text := range map[string]string{
+		"a": whole[:len(whole)/2], "b": whole[:len(whole)-1], "c": whole + "garbage\n", "d": "\x00\x00\x00\n",
+		"e": `{"version":2,"head":{"n":1}}` + "\n", "f": `{"done":"x"}` + "\n", "g": "\n", "empty": "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+suffix), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, faults, err := List(dir)
+	if err != nil || len(all) != 2 || filepath.Base(all[0].Path) != "z"+suffix {
+		t.Errorf("%+v, %v", all, err)
+	}
+	var named []string
+	for _, f := range faults {
+		named = append(named, strings.TrimSuffix(filepath.Base(f.Path), suffix))
+		if !strings.Contains(f.Err.Error(), f.Path) {
+			t.Errorf("%v: does not name %s", f.Err, f.Path)
+		}
+	}
+	if d := cmp.Diff([]string{"a", "b", "c", "d", "e", "f", "g"}, named); d != "" {
+		t.Error(d)
 	}
 }

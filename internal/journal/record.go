@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -54,7 +55,7 @@ func Read(path string) (Record, error) {
 		r.add(l)
 	}
 	if r.Head == nil {
-		return Record{}, errors.New(path + ": no record")
+		return Record{}, errors.New(path + ": does not say what it set out to do")
 	}
 	return r, nil
 }
@@ -70,20 +71,40 @@ func (r *Record) add(l line) {
 	}
 }
 
-// List reads the records of a directory, the oldest first. Files that cannot be
-// read, and those that a process is writing, are left out.
-func List(dir string) ([]Record, error) {
+// Fault is a file of which nobody knows what it remembers: it is damaged, or of
+// a version that this one does not know.
+type Fault struct {
+	Path string
+	Err  error
+}
+
+// List reads the records of a directory. Files that a process is writing, and
+// empty ones, are left out; those that cannot be read are faults.
+func List(dir string) ([]Record, []Fault, error) {
 	paths, err := files(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var out []Record
+	var faults []Fault
 	for _, path := range paths {
-		if r, err := Read(path); err == nil && !busy(path) {
+		r, err := Read(path)
+		switch {
+		case busy(path), empty(path):
+		case err != nil:
+			faults = append(faults, Fault{Path: path, Err: err})
+		default:
 			out = append(out, r)
 		}
 	}
-	return out, nil
+	slices.SortStableFunc(out, func(a, b Record) int { return a.Started.Compare(b.Started) })
+	return out, faults, nil
+}
+
+// empty reports a file that was just made, or that is no more.
+func empty(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0
 }
 
 // Prune removes the records that nobody has written to for an age: what they
