@@ -58,7 +58,7 @@ func (c *copier) announceFilter(all, kept []index.Image, root, made oci.Blob) {
 		delete(left, img.Entry.Digest)
 	}
 	c.m.o.Report.Warn(c.o.Source.String(), fmt.Sprintf(
-		"%d of %d images are left out, and %d attestations of them: %s becomes the index %s",
+		"%d of %d images are left out, and their attestations (%d): %s becomes the index %s",
 		len(left), len(all), attestations, root.Digest, made.Digest))
 }
 

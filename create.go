@@ -94,7 +94,7 @@ type Created struct {
 type PlatformsError struct{ Missing, Have []string }
 
 func (e *PlatformsError) Error() string {
-	return fmt.Sprintf("platform %v: no source has it, they have %v", e.Missing, e.Have)
+	return fmt.Sprintf("platform %s: no source has it, they have %s", strings.Join(e.Missing, ", "), strings.Join(e.Have, ", "))
 }
 
 // ExpectedError reports a result whose platforms are not those of

@@ -41,6 +41,9 @@ func (m *Manifold) content(sources []source, base *source, o CreateOptions) (pub
 		return publish.Content{}, err
 	}
 	c, err := assemble(images, manifests, opts)
+	if err != nil && len(o.Targets) > 0 {
+		return c, fmt.Errorf("%s: %w", o.Targets[0], err)
+	}
 	if err == nil && opts.Base != nil && index.Same(*opts.Base, c.Root) {
 		c.Root = *opts.Base
 	}

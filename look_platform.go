@@ -3,6 +3,7 @@ package manifold
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
@@ -19,7 +20,7 @@ type SeveralError struct {
 }
 
 func (e *SeveralError) Error() string {
-	return fmt.Sprintf("platform %s: there are several: %v", e.Platform, e.Have)
+	return fmt.Sprintf("platform %s: there are several: %s", e.Platform, strings.Join(e.Have, ", "))
 }
 
 // AtPlatform is the location, by digest, of the one image for a platform. What

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -206,7 +207,7 @@ func (m *Manifold) FetchPushed(ctx context.Context, repo ref.Reference, d oci.De
 // at names the location in an error that does not name a place by itself.
 func at(l ref.Location, err error) error {
 	var answered *registry.Error
-	if err == nil || errors.As(err, &answered) {
+	if err == nil || errors.As(err, &answered) || strings.HasPrefix(err.Error(), l.String()+": ") {
 		return err
 	}
 	return fmt.Errorf("%s: %w", l, err)

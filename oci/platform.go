@@ -24,6 +24,9 @@ func (e *PlatformError) Error() string { return fmt.Sprintf("platform %q: %s", e
 // error is a [*PlatformError].
 func ParsePlatform(s string) (Platform, error) {
 	bad := &PlatformError{Platform: s, Reason: "want os/arch or os/arch/variant"}
+	if s == "" {
+		bad.Reason = "is empty, as after a comma too many: " + bad.Reason
+	}
 	if strings.ContainsAny(s, "*, \t\r\n") {
 		return Platform{}, bad
 	}
@@ -43,6 +46,9 @@ func ParsePlatform(s string) (Platform, error) {
 		return Platform{}, bad
 	}
 	if err := parseOS(parts[0], &p); err != nil {
+		return Platform{}, &PlatformError{Platform: s, Reason: err.Error()}
+	}
+	if err := CheckPlatform(p); err != nil {
 		return Platform{}, &PlatformError{Platform: s, Reason: err.Error()}
 	}
 	return NormalizePlatform(p), nil

@@ -155,6 +155,8 @@ func destination(s string, tagged bool) (ref.Location, error) {
 		return l, nil
 	case l.Transport == ref.Registry:
 		return l, nil
+	case l.Transport != ref.OCILayout && l.Transport != ref.OCIArchive:
+		return l, usage("%q: is only read; copy writes to registries, oci:DIR and oci-archive:FILE", s)
 	}
 	if l.Path, err = filepath.Abs(l.Path); err != nil {
 		return l, err

@@ -32,11 +32,14 @@ func Findings(w io.Writer, name string, r audit.Result) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: %s\n", f.Severity, Line(f.String()))
 	}
+	if at := "@" + r.Root.Digest.String(); !strings.HasSuffix(name, at) {
+		name += at
+	}
 	n := len(r.Faults())
 	if n > 0 {
-		fmt.Fprintf(&b, "%s@%s: %s\n", name, r.Root.Digest, plural(n, "fault"))
+		fmt.Fprintf(&b, "%s: %s\n", name, plural(n, "fault"))
 	} else {
-		fmt.Fprintf(&b, "%s@%s: whole, %s\n", name, r.Root.Digest, plural(len(r.Tree.Images), "platform"))
+		fmt.Fprintf(&b, "%s: whole, %s\n", name, plural(len(r.Tree.Images), "platform"))
 	}
 	return write(w, &b)
 }

@@ -17,7 +17,7 @@ func Plan(w io.Writer, p plan.Plan) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s publishes %s\n", p.Verb, p.Root.Digest)
 	for _, t := range targetsOf(p) {
-		fmt.Fprintf(&b, "%s: %d manifests to write, %d blobs (%s at the most)\n", t.name, t.manifests, t.blobs, Bytes(t.bytes))
+		fmt.Fprintf(&b, "%s: %s to write, %s (%s at the most)\n", t.name, plural(t.manifests, "manifest"), plural(t.blobs, "blob"), Bytes(t.bytes))
 	}
 	for _, s := range p.TagMoves() {
 		fmt.Fprintf(&b, "move %s:%s\n  from %s\n  to   %s\n", s.Target, s.Tag, orNothing(s.Previous), s.Digest)
@@ -32,7 +32,7 @@ func Plan(w io.Writer, p plan.Plan) error {
 		b.WriteString("nothing to do: everything is there\n")
 	}
 	c := p.Cost()
-	fmt.Fprintf(&b, "%d tags, %d requests, %s\n", c.Tags, c.Requests, Bytes(c.Bytes))
+	fmt.Fprintf(&b, "%s, %s, %s\n", plural(c.Tags, "tag"), plural(c.Requests, "request"), Bytes(c.Bytes))
 	return write(w, &b)
 }
 
