@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/containerd/console"
@@ -152,7 +153,7 @@ func printWarnings(w io.Writer, warnings []client.VertexWarning, mode progressui
 	if len(warnings) == 1 {
 		head = "1 warning found"
 	}
-	if !debug {
+	if !debug && slices.ContainsFunc(warnings, expands) {
 		head += " (use --debug to expand)"
 	}
 	head += ":\n"
@@ -166,6 +167,12 @@ func printWarnings(w io.Writer, warnings []client.VertexWarning, mode progressui
 			printWarning(printable.Writer(w), warning)
 		}
 	}
+}
+
+// expands reports a warning with details, which those of builds have: the other
+// commands have no --debug to show them.
+func expands(warning client.VertexWarning) bool {
+	return len(warning.Detail) > 0 || warning.URL != "" || warning.SourceInfo != nil
 }
 
 func printWarning(w io.Writer, warning client.VertexWarning) {

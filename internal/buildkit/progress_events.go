@@ -2,6 +2,7 @@ package buildkit
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -160,9 +161,18 @@ func (v *eventView) showWarning(e report.Event) {
 	}
 	vertex := v.start(name, e.Time)
 	v.write(&client.SolveStatus{Warnings: []*client.VertexWarning{{
-		Vertex: vertex.Digest, Level: 1, Short: []byte(e.Text),
+		Vertex: vertex.Digest, Level: 1, Short: []byte(warningText(e)),
 	}}})
 	v.end(vertex, e.Time)
+}
+
+// warningText begins with what it is about: in the list at the end it stands
+// without the step.
+func warningText(e report.Event) string {
+	if e.Target == "" || strings.HasPrefix(e.Text, e.Target) {
+		return e.Text
+	}
+	return e.Target + ": " + e.Text
 }
 
 func (v *eventView) start(name string, at time.Time) *client.Vertex {

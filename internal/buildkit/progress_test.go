@@ -81,12 +81,12 @@ func TestPlainProgressShowsTheWholeWalk(t *testing.T) {
 		"pushing manifest r/app@sha256:i", "CACHED",
 		"reading back r/app@sha256:i", "DONE 0.0s",
 		"waiting 1s for r: 429",
-		"checking r/app", "WARN: referrers are not supported",
+		"checking r/app", "WARN: r/app: referrers are not supported",
 		"moving tag r/app:1 to sha256:i",
 		"moving tag r/app:2 to sha256:i", "ERROR: immutable",
 		"restoring tag r/app:3 to sha256:old",
 		"removing tag r/app:1",
-		" 1 warning found (use --debug to expand):", " - referrers are not supported",
+		" 1 warning found:", " - r/app: referrers are not supported",
 	} {
 		if !lines[want] {
 			t.Errorf("no line %q in\n%s", want, got)
@@ -133,7 +133,7 @@ func TestRawJSONProgressIsTheSameWalk(t *testing.T) {
 		"ends copying to r/app",
 		"starts reading back r/app@sha256:i", "ends reading back r/app@sha256:i",
 		"starts waiting 1s for r: 429", "ends waiting 1s for r: 429",
-		"starts checking r/app", "warns referrers are not supported", "ends checking r/app",
+		"starts checking r/app", "warns r/app: referrers are not supported", "ends checking r/app",
 		"starts moving tag r/app:1 to sha256:i", "ends moving tag r/app:1 to sha256:i",
 		"starts moving tag r/app:2 to sha256:i", "ends moving tag r/app:2 to sha256:i immutable",
 		"starts restoring tag r/app:3 to sha256:old", "ends restoring tag r/app:3 to sha256:old",
@@ -294,5 +294,21 @@ func TestFailedBlobEndsItsStep(t *testing.T) {
 	got := shown(t, progressui.PlainMode, events)
 	if !strings.Contains(got, "ERROR: sha256:a: cut") || strings.Count(got, "ERROR") != 1 {
 		t.Errorf("printed\n%s", got)
+	}
+}
+
+func TestWarningsOfABuildCanBeExpanded(t *testing.T) {
+	var out bytes.Buffer
+	p, err := NewProgress(t.Context(), &out, progressui.PlainMode, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Writer().Write(&client.SolveStatus{Warnings: []*client.VertexWarning{{Vertex: "sha256:v", Short: []byte("lint"), Detail: [][]byte{[]byte("more")}}}})
+	p.Sink().Warn("r/app:1", "r/app:1 names nothing")
+	if err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "2 warnings found (use --debug to expand)") || !strings.Contains(got, " - r/app:1 names nothing\n") {
+		t.Errorf("shown %s", got)
 	}
 }

@@ -90,6 +90,7 @@ func (o *createOptions) add(f *pflag.FlagSet) {
 	f.BoolVar(&o.preferIndex, "prefer-index", true, "Make an index also of a single image; --prefer-index=false publishes that image as it is")
 	o.editFlags.add(f)
 	o.addShared(f)
+	f.BoolVarP(&o.verbose, "debug", "D", false, "Same as --verbose; for commands written for docker buildx")
 }
 
 // addShared adds what from-args and from-spec take, too.
