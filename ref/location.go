@@ -1,6 +1,8 @@
 package ref
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/manifold-oci/manifold/internal/redact"
@@ -41,14 +43,13 @@ type Location struct {
 
 // ParseLocation reads oci:DIR[:TAG], oci-archive:FILE[:TAG], either with
 // @DIGEST in place of :TAG, docker-archive:FILE[:NAME], docker-daemon:NAME and,
-// for anything else, a reference. The spelling of buildx,
+// for anything else, a reference; the transports of other tools are refused. The spelling of buildx,
 // oci-layout://DIR:TAG, is read too. The error is an [*Error].
 func ParseLocation(s string) (Location, error) {
 	transport, rest := cutTransport(s)
 	switch transport {
 	case Registry:
-		r, err := Parse(s)
-		return Location{Reference: r}, err
+		return parseRegistry(s)
 	case DockerArchive:
 		return parseDockerArchive(s, rest)
 	case DockerDaemon:
@@ -62,6 +63,31 @@ func ParseLocation(s string) (Location, error) {
 		return Location{}, &Error{Name: s, Reason: "tag or digest after the path is empty or malformed"}
 	}
 	return Location{Transport: transport, Path: path, Tag: tag}, nil
+}
+
+// foreign are transports of other tools, and no images that anybody pulls by
+// these names. "docker" is not among them: docker:dind is an image.
+var foreign = []string{"atomic", "containers-storage", "dir", "docker-image", "docker-tarball", "oci-dir", "ostree", "sif", "tarball"}
+
+// parseRegistry reads a reference, and tells what is one from what names a
+// transport that there is not: name:tag has a tag after its colon, and what is
+// host:port/repository has a number there.
+func parseRegistry(s string) (Location, error) {
+	name, rest, _ := strings.Cut(s, ":")
+	noTransport := &Error{Name: redact.Word(s), Reason: fmt.Sprintf(
+		"there is no transport %s: write a reference, oci:DIR, oci-archive:FILE, docker-archive:FILE or docker-daemon:NAME", name)}
+	if slices.Contains(foreign, name) && !isPort(rest) {
+		return Location{}, noTransport
+	}
+	r, err := Parse(s)
+	if err != nil && isPath(rest) && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") == "" {
+		err = noTransport
+	}
+	return Location{Reference: r}, err
+}
+
+func isPath(s string) bool {
+	return !strings.HasPrefix(s, "//") && (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../"))
 }
 
 func cutTransport(s string) (Transport, string) {

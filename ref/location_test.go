@@ -2,6 +2,7 @@ package ref_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,4 +88,19 @@ func FuzzParseLocation(f *testing.F) {
 			t.Fatalf("ParseLocation(%q) = %+v, but its String %q reads as %+v, %v", s, l, l, again, err)
 		}
 	})
+}
+
+// TestForeignTransportsAreNoImages: dir:x would be docker.io/library/dir:x.
+func TestForeignTransportsAreNoImages(t *testing.T) {
+	for _, name := range []string{"dir:x", "dir:/x", "containers-storage:a/b:1", "docker:/x", "docker:./x", "ocidir:/srv/x", "oci-dir:x"} {
+		var e *ref.Error
+		if l, err := ref.ParseLocation(name); !errors.As(err, &e) || !strings.Contains(e.Reason, "oci-archive:FILE") {
+			t.Errorf("ParseLocation(%q) = %+v, %v; want an *Error with what there is", name, l, err)
+		}
+	}
+	for _, name := range []string{"docker:dind", "busybox:1", "dir:5000/app:1", "dir.example/x", "docker:5000/app", "team/dir:x", "dir"} {
+		if l, err := ref.ParseLocation(name); err != nil || l.Transport != ref.Registry {
+			t.Errorf("ParseLocation(%q) = %+v, %v; want a reference", name, l, err)
+		}
+	}
 }

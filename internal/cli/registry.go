@@ -83,10 +83,14 @@ func (r *registryFlags) certificates(h Host) registry.Certificates {
 func targets(tags []string) ([]ref.Reference, error) {
 	var out []ref.Reference
 	for _, t := range tags {
-		r, err := ref.Parse(t)
+		l, err := ref.ParseLocation(t)
 		if err != nil {
 			return nil, &exitError{code: ExitUsage, err: err}
 		}
+		if l.Transport != ref.Registry {
+			return nil, usage("%q: a target is a reference; manifold copy writes to layouts and archives", t)
+		}
+		r := l.Reference
 		if r.Digest != "" && r.Tag != "" {
 			return nil, usage("%q: a target has a tag or a digest, not both", t)
 		}
