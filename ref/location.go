@@ -73,10 +73,10 @@ var foreign = []string{"atomic", "containers-storage", "dir", "docker-image", "d
 // transport that there is not: name:tag has a tag after its colon, and what is
 // host:port/repository has a number there.
 func parseRegistry(s string) (Location, error) {
-	name, rest, _ := strings.Cut(s, ":")
+	name, rest, ok := strings.Cut(s, ":")
 	noTransport := &Error{Name: redact.Word(s), Reason: fmt.Sprintf(
 		"there is no transport %s: write a reference, oci:DIR, oci-archive:FILE, docker-archive:FILE or docker-daemon:NAME", name)}
-	if slices.Contains(foreign, name) && !isPort(rest) {
+	if ok && slices.Contains(foreign, name) && !isPort(rest) {
 		return Location{}, noTransport
 	}
 	r, err := Parse(s)
