@@ -72,9 +72,10 @@ type PlatformReceipt struct {
 	// Digest and Size are those of the image manifest.
 	Digest digest.Digest `json:"digest"`
 	Size   int64         `json:"size"`
-	Config digest.Digest `json:"config"`
-	// ContentSize is config and layers together, in bytes.
-	ContentSize  int64           `json:"contentSize"`
+	// Config and ContentSize, which is config and layers together, in bytes, are
+	// left out where nobody has looked below the index: a tag does not.
+	Config       digest.Digest   `json:"config,omitempty"`
+	ContentSize  int64           `json:"contentSize,omitempty"`
 	Attestations []digest.Digest `json:"attestations,omitempty"`
 	// Source is the reference it came from, Node where it was built.
 	Source string `json:"source,omitempty"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/template"
 
 	"github.com/manifold-oci/manifold"
@@ -43,8 +42,8 @@ With --platform only the image for that platform is shown; with --raw and --dige
 it is that image's manifest, byte for byte, and its digest. A platform that is not
 there is an error that lists those that are.
 
---format takes a Go template over the document that --json prints, with the
-function json.`,
+--format takes a Go template over the document that --json prints, by its names, as
+{{.digest}} or {{range .images}}{{.platform}} {{end}}, with the function json.`,
 		Args: exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd.Context(), h, o, args[0]) },
 	}
@@ -105,11 +104,14 @@ func runInspect(ctx context.Context, h Host, o inspectOptions, arg string) error
 
 // executed writes what a template makes of foreign text, fit for a terminal.
 func executed(w io.Writer, t *template.Template, doc render.Inspection) error {
-	var b strings.Builder
-	err := t.Execute(&b, doc)
-	if _, writeErr := io.WriteString(w, render.Text(b.String())); err == nil {
-		err = writeErr
+	text, err := render.Execute(t, doc)
+	if is[*render.FieldError](err) {
+		return usage("--format: %w", err)
 	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, render.Text(text))
 	return err
 }
 

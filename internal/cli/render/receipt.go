@@ -13,7 +13,7 @@ import (
 func Receipt(w io.Writer, r manifold.Receipt) error {
 	var b strings.Builder
 	for _, p := range r.Platforms {
-		fmt.Fprintf(&b, "%-24s %s  %s%s\n", Line(p.Platform), p.Digest, Bytes(p.Size+p.ContentSize), from(p))
+		fmt.Fprintf(&b, "%-24s %s%s%s\n", Line(p.Platform), p.Digest, size(p), from(p))
 	}
 	tags(&b, r)
 	leftovers(&b, r)
@@ -22,6 +22,14 @@ func Receipt(w io.Writer, r manifold.Receipt) error {
 	}
 	fmt.Fprintln(&b, r.Digest)
 	return write(w, &b)
+}
+
+// size is what an image weighs, empty when only its manifest is known.
+func size(p manifold.PlatformReceipt) string {
+	if p.ContentSize == 0 {
+		return ""
+	}
+	return "  " + Bytes(p.Size+p.ContentSize)
 }
 
 func from(p manifold.PlatformReceipt) string {

@@ -14,8 +14,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/template"
 )
 
 // JSON writes v as one document, indented by two spaces, with a newline. What a
@@ -30,18 +28,6 @@ func JSON(w io.Writer, v any) error {
 	}
 	_, err := io.WriteString(w, escapeJSON(b.String()))
 	return err
-}
-
-// ParseTemplate reads a Go template with the function json. An empty text is
-// valid.
-func ParseTemplate(text string) (*template.Template, error) {
-	return template.New("format").Funcs(template.FuncMap{
-		"json": func(v any) (string, error) {
-			var b strings.Builder
-			err := JSON(&b, v)
-			return strings.TrimSuffix(b.String(), "\n"), err
-		},
-	}).Parse(text)
 }
 
 // Bytes writes a size the way people read it: "512 B", "1.5 MB". The units are
