@@ -54,14 +54,27 @@ type Built struct {
 	Images []build.Image
 }
 
+// checkTexts finds before anything is built what [index.Assemble] would refuse.
+func (o BuildOptions) checkTexts() error {
+	for _, a := range o.DescriptorAnnotations {
+		if err := oci.CheckTexts(a.Key, a.Value); err != nil {
+			return err
+		}
+	}
+	return oci.CheckAnnotations(o.Annotations)
+}
+
 // Build builds every platform on a node that fits, makes one index of the
 // results and publishes it. When a platform fails, no tag is created or moved.
 // The registries of the targets are asked as the build starts: one that is down
 // or refuses the login ends it at once, see [Manifold.Reach].
 //
 // Errors: those of [build.Run], among them [*build.NodeError] with node and
-// platform; of [Manifold.Reach], [index.Assemble], [publish.Make] and [apply.Run].
+// platform; [*oci.TextError]; of [Manifold.Reach], [index.Assemble], [publish.Make] and [apply.Run].
 func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
+	if err := o.checkTexts(); err != nil {
+		return Built{}, err
+	}
 	m.announce(nil, o.Targets)
 	images, err := m.runReachable(ctx, o)
 	if err == nil && o.Ready != nil {

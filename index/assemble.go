@@ -12,7 +12,7 @@ import (
 //
 // One digest given twice for one platform is one entry. Errors:
 // [*DuplicateError], [*NoPlatformError], [*EntryError], [*MediaTypeError],
-// [*SizeError], [ErrEmpty], and what [oci.ParseIndex] says about o.Base.
+// [*SizeError], [ErrEmpty], [*oci.TextError], and what [oci.ParseIndex] says about o.Base.
 func Assemble(images []Image, o Options) (oci.Blob, error) {
 	base, err := readBase(o.Base)
 	if err != nil {
@@ -23,6 +23,9 @@ func Assemble(images []Image, o Options) (oci.Blob, error) {
 		return oci.Blob{}, err
 	}
 	annotate(images, o.DescriptorAnnotations)
+	if err := checkTexts(images, o); err != nil {
+		return oci.Blob{}, err
+	}
 	doc := document{
 		ArtifactType: first(o.ArtifactType, base.view.ArtifactType),
 		Subject:      base.view.Subject,
@@ -34,6 +37,34 @@ func Assemble(images []Image, o Options) (oci.Blob, error) {
 		return oci.Blob{}, err
 	}
 	return doc.blob()
+}
+
+// checkTexts refuses what would be written as another text.
+func checkTexts(images []Image, o Options) error {
+	if err := oci.CheckTexts(o.ArtifactType); err != nil {
+		return err
+	}
+	if err := oci.CheckAnnotations(o.Annotations); err != nil {
+		return err
+	}
+	for _, e := range entries(images) {
+		if err := checkEntry(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkEntry(e oci.Entry) error {
+	if e.Platform != nil {
+		if err := oci.CheckPlatform(*e.Platform); err != nil {
+			return err
+		}
+	}
+	if err := oci.CheckTexts(e.MediaType, e.ArtifactType); err != nil {
+		return err
+	}
+	return oci.CheckAnnotations(e.Annotations)
 }
 
 // entries puts images first, so that a client that knows nothing of

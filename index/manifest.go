@@ -12,8 +12,11 @@ import (
 // attestations and signatures do, does not speak of it. Everything else is kept,
 // unknown members too. With nothing to change the manifest is returned as it
 // is. Errors: those of [oci.ParseManifest]; [*MediaTypeError] for a Docker
-// manifest, which cannot hold annotations; [*SizeError].
+// manifest, which cannot hold annotations; [*SizeError]; [*oci.TextError].
 func AnnotateManifest(b oci.Blob, annotations map[string]string) (oci.Blob, error) {
+	if err := oci.CheckAnnotations(annotations); err != nil {
+		return oci.Blob{}, err
+	}
 	view, err := oci.ParseManifest(b)
 	if err != nil {
 		return oci.Blob{}, fmt.Errorf("%s: %w", b.Digest, err)

@@ -49,6 +49,11 @@ func (r specReader) readOutputs(s *Spec) error {
 	if err != nil {
 		return usage("annotation", err)
 	}
+	for k, v := range s.Annotations {
+		if err := oci.CheckTexts(k.String(), v); err != nil {
+			return usage("annotation", err)
+		}
+	}
 	for _, o := range outputs {
 		for k, v := range s.Annotations {
 			o.Attrs[k.String()] = v
@@ -128,6 +133,9 @@ func (r specReader) checkAllowed(s *Spec, outputs []client.ExportEntry) error {
 func (s *Spec) takeApart(outputs []client.ExportEntry) error {
 	s.Options.Annotations = maps.Clone(s.Annotations)
 	for _, o := range outputs {
+		if err := oci.CheckAnnotations(o.Attrs); err != nil {
+			return usage("output", err)
+		}
 		if s.Call != nil || !isPush(o) {
 			s.Others = append(s.Others, o)
 			continue

@@ -19,6 +19,9 @@ func annotate(o *manifold.CreateOptions, in []string) error {
 		if !ok || key == "" {
 			return usage("--annotation %q: want key=value", s)
 		}
+		if err := oci.CheckTexts(s); err != nil {
+			return usage("--annotation %w", err)
+		}
 		types := "index"
 		if parts := annotationTypes.FindStringSubmatch(key); parts != nil {
 			types, key = parts[1], parts[2]

@@ -43,6 +43,9 @@ func (l *Lists) Annotate(list, source string, a Annotation) error {
 	if err != nil {
 		return err
 	}
+	if err := oci.CheckPlatform(p); err != nil {
+		return err
+	}
 	e.Descriptor.Platform = &p
 	return l.Store.Save(name, e)
 }
