@@ -38,7 +38,7 @@ func codeOf(err error) int {
 		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err), is[*publish.DigestError](err):
 		return ExitPrecondition
 	case noSuchLayout(err), is[*manifold.PatternError](err), is[template.ExecError](err),
-		is[*unknownError](err), is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*ref.Error](err):
+		is[*unknownError](err), is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*oci.TextError](err), is[*ref.Error](err):
 		return ExitUsage
 	}
 	return ExitFailed
