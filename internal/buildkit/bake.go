@@ -299,5 +299,8 @@ func (r bakeReader) spec(name string, all map[string]buildx.Options) (*Spec, err
 	if err := checkNames(s); err != nil {
 		return nil, err
 	}
+	if err := checkMultiPlatform(s); err != nil {
+		return nil, err
+	}
 	return s, s.link(all, map[string]bool{name: true})
 }

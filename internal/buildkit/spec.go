@@ -92,7 +92,7 @@ func (c *Command) ReadSpec(contextPath string, env func(string) (string, bool)) 
 	s := &Spec{}
 	for _, step := range []func(*Spec) error{
 		r.readDisplay, r.readCall, r.readInputs, r.readArguments, r.readLimits, r.readPlatforms,
-		r.readAttests, r.readSession, r.readCaches, r.readPolicy, r.readOutputs, checkNames,
+		r.readAttests, r.readSession, r.readCaches, r.readPolicy, r.readOutputs, checkNames, checkMultiPlatform,
 	} {
 		if err := step(s); err != nil {
 			return nil, err

@@ -89,6 +89,9 @@ func putArg(o *Override, value string) *UsageError {
 	if !ok || k == "" {
 		return &UsageError{Value: k, Reason: "want PLATFORM:KEY=VALUE"}
 	}
+	if reason := wrongMultiPlatform(v); k == multiPlatformArg && reason != "" {
+		return &UsageError{Value: value, Reason: reason}
+	}
 	o.Args[k] = v
 	return nil
 }
