@@ -154,12 +154,30 @@ func (e *editor) once(ctx context.Context) (Created, error) {
 		return Created{}, err
 	}
 	made := Created{Index: c.Root}
-	w := publication{PublishOptions: e.o.PublishOptions, verb: "create", content: c, targets: e.o.Targets, dry: e.o.DryRun}
+	w := publication{PublishOptions: e.o.PublishOptions, verb: "create", content: c, targets: e.o.Targets, removed: e.removed(base), dry: e.o.DryRun}
 	if w.Expect, err = e.preconditions(ctx, base.root.Digest); err != nil {
 		return made, err
 	}
 	made.Plan, made.Receipt, err = e.runWithReferrers(ctx, e.o, append([]source{base}, e.sources...), w)
 	return made, err
+}
+
+// removed are the platforms of base that the edit takes away.
+func (e *editor) removed(base source) []string {
+	var out []string
+	for _, s := range e.o.Edit.Remove {
+		left, err := index.Remove(base.images, s)
+		if err != nil {
+			continue // a round before has removed it
+		}
+		for _, img := range base.images {
+			stays := slices.ContainsFunc(left, func(l index.Image) bool { return l.Entry.Digest == img.Entry.Digest })
+			if img.Entry.Platform != nil && !stays {
+				out = append(out, oci.PlatformKey(*img.Entry.Platform))
+			}
+		}
+	}
+	return out
 }
 
 // base reads what is edited, from the host itself: a mirror may be behind.

@@ -46,6 +46,8 @@ type publication struct {
 	// places are sources of blobs that only this run knows, by the name that
 	// the plan has for them.
 	places map[string]apply.BlobOpener
+	// removed are the platforms that are taken away on purpose.
+	removed []string
 	// dry stops after the plan.
 	dry bool
 }
@@ -55,7 +57,7 @@ type publication struct {
 func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, error) {
 	started := time.Now()
 	o := m.planning(w.verb)
-	o.Targets, o.Expect, o.NoClobber = w.targets, w.Expect, w.NoClobber
+	o.Targets, o.Expect, o.NoClobber, o.Removed = w.targets, w.Expect, w.NoClobber, w.removed
 	p, err := w.plan(ctx, o)
 	if err != nil {
 		r := receipt(wanted(w), unplanned(w, err), m.reg.Stats(), started)

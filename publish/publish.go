@@ -102,7 +102,10 @@ type Options struct {
 	Expect []Expectation
 	// NoClobber wants every tag that has no Expectation not to be there yet.
 	NoClobber bool
-	Report    report.Sink
+	// Removed are platforms that somebody asked to be taken away, as
+	// [oci.PlatformKey] has them: that a tag loses them needs no warning.
+	Removed []string
+	Report  report.Sink
 }
 
 // HoleError reports content that refers to a manifest that was not given.
@@ -162,7 +165,7 @@ func MakeAll(ctx context.Context, items []Item, o Options) (plan.Plan, error) {
 	if err := guard(targets, o); err != nil {
 		return plan.Plan{}, err
 	}
-	w := writer{root: items[0].Root, targets: targets}
+	w := writer{root: items[0].Root, targets: targets, removed: o.Removed}
 	return w.plan(o.Verb, items)
 }
 

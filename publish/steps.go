@@ -15,6 +15,8 @@ import (
 type writer struct {
 	root    oci.Blob
 	targets []target
+	// removed are platforms that go on purpose.
+	removed []string
 
 	out plan.Plan
 	// written and read are the step IDs of each phase, for what waits on them.
@@ -267,7 +269,7 @@ func (w *writer) tags(i int) {
 			continue
 		}
 		w.carry(g.previous)
-		if text := shrinks(g.previous, g.root); text != "" {
+		if text := shrinks(g.previous, g.root, w.removed); text != "" {
 			w.out.Warnings = append(w.out.Warnings, t.repo.WithTag(g.name).String()+": "+text)
 		}
 		s := w.step(i, plan.MoveTag, g.root.Descriptor)

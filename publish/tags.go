@@ -39,13 +39,13 @@ func probeTag(ctx context.Context, p Prober, t *target, g *tag, o Options) error
 }
 
 // shrinks says which platforms a tag loses when it moves from previous to root,
-// "" for none. Two jobs that each publish one platform under one tag are the
+// "" for none but those that were to be removed. Two jobs that each publish one platform under one tag are the
 // usual cause.
-func shrinks(previous, root oci.Blob) string {
+func shrinks(previous, root oci.Blob, removed []string) string {
 	was, is := platformsOf(previous), platformsOf(root)
 	var lost []string
 	for _, p := range was {
-		if !slices.Contains(is, p) {
+		if !slices.Contains(is, p) && !slices.Contains(removed, p) {
 			lost = append(lost, p)
 		}
 	}
