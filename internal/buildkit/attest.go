@@ -8,6 +8,7 @@ import (
 
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/report"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -56,6 +57,15 @@ func defaultProvenance(spec *Spec) *string {
 	}
 	v := "type=provenance,mode=min"
 	return &v
+}
+
+// warnUnattested says that images lack the provenance that they have by default.
+func warnUnattested(spec *Spec, sink report.Sink) {
+	given := spec.Options.BuildArgs[attestArg+strings.ToUpper(provenance)]
+	if _, asked := spec.Attests[provenance]; asked || given != "" || !dockerTypes(spec) {
+		return
+	}
+	sink.Warn("oci-mediatypes=false", "the images have no provenance, which Docker's media types cannot hold; with --provenance=false this is not said")
 }
 
 // attested lists the attestations that are not turned off.

@@ -82,6 +82,7 @@ func (n *Nodes) Build(spec *Spec, o BuildOptions) []build.Node {
 	inputs := &stdin{dir: n.options.TempDir}
 	n.onClose(inputs.Close)
 	warnSplitCache(spec, n.options.Report)
+	warnUnattested(spec, n.options.Report)
 	relay := o.relay(spec)
 	out := make([]build.Node, len(n.machines))
 	for i, m := range n.machines {

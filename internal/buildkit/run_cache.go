@@ -41,20 +41,29 @@ func cacheExports(entries []client.CacheOptionsEntry, p oci.Platform, several bo
 }
 
 // cacheImports returns copies of entries, each after its renamed twin if
-// several platforms are built.
-func cacheImports(entries []client.CacheOptionsEntry, p oci.Platform, several bool) []client.CacheOptionsEntry {
-	if !several {
-		return cloneCache(entries)
-	}
+// several platforms are built. Folders that are not there are left out where
+// that is as it should be, since BuildKit warns of each.
+func cacheImports(from, to []client.CacheOptionsEntry, p oci.Platform, several bool) []client.CacheOptionsEntry {
 	var out []client.CacheOptionsEntry
-	for _, e := range cloneCache(entries) {
+	for _, e := range cloneCache(from) {
 		twin := client.CacheOptionsEntry{Type: e.Type, Attrs: maps.Clone(e.Attrs)}
-		if e.Attrs["digest"] == "" && renameCache(twin, "src", p) && cacheExists(twin) {
+		split := several && e.Attrs["digest"] == "" && renameCache(twin, "src", p) && cacheExists(twin)
+		if split {
 			out = append(out, twin)
 		}
-		out = append(out, e)
+		if cacheExists(e) || !split && !writesCache(to, e) {
+			out = append(out, e)
+		}
 	}
 	return out
+}
+
+// writesCache reports a local cache that this build writes: that it is not there
+// yet, when it is first used, is nothing to warn of.
+func writesCache(to []client.CacheOptionsEntry, from client.CacheOptionsEntry) bool {
+	return slices.ContainsFunc(to, func(e client.CacheOptionsEntry) bool {
+		return e.Type == "local" && from.Type == "local" && filepath.Clean(e.Attrs["dest"]) == filepath.Clean(from.Attrs["src"])
+	})
 }
 
 // renameCache gives an entry the platform's own place and reports whether the
@@ -138,10 +147,16 @@ func warnSplitCache(spec *Spec, sink report.Sink) {
 	if len(spec.Platforms) < 2 {
 		return
 	}
-	for _, e := range cloneCache(spec.Options.CacheTo) {
-		if renameCache(e, "dest", spec.Platforms[0]) {
-			sink.Warn("--cache-to", "each platform has a cache of its own; that of "+
-				oci.FormatPlatform(spec.Platforms[0])+" is "+cachePlace(e))
+	for _, e := range spec.Options.CacheTo {
+		var places []string
+		for _, p := range spec.Platforms {
+			own := cloneCache([]client.CacheOptionsEntry{e})[0]
+			if renameCache(own, "dest", p) {
+				places = append(places, oci.FormatPlatform(p)+" has "+cachePlace(own))
+			}
+		}
+		if len(places) > 0 {
+			sink.Warn("--cache-to", "each platform has a cache of its own: "+strings.Join(places, ", "))
 		}
 	}
 }

@@ -38,7 +38,7 @@ func platformOptions(spec *Spec, p oci.Platform) buildx.Options {
 	o.BuildArgs = without(o.BuildArgs, multiPlatformArg)
 	maps.DeleteFunc(o.BuildArgs, func(k, _ string) bool { return strings.HasPrefix(k, attestArg) })
 	o.FrontendAttrs = without(o.FrontendAttrs, multiPlatformAttr)
-	o.CacheFrom = cacheImports(o.CacheFrom, p, several)
+	o.CacheFrom = cacheImports(o.CacheFrom, o.CacheTo, p, several)
 	o.CacheTo = cacheExports(o.CacheTo, p, several)
 	return o
 }

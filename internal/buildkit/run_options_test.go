@@ -1,12 +1,15 @@
 package buildkit
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	buildx "github.com/docker/buildx/build"
 	"github.com/google/go-cmp/cmp"
+	"github.com/manifold-oci/manifold/oci"
+	"github.com/manifold-oci/manifold/report"
 	"github.com/moby/buildkit/client"
 )
 
@@ -147,16 +150,66 @@ func TestCacheOfSeveralPlatformsIsNotSharedByAccident(t *testing.T) {
 	if got := cacheExports(entries, p, false); got[0].Attrs["ref"] != "r.test/a/c:cache" {
 		t.Errorf("one platform: %v", got)
 	}
-	imports := cacheImports(entries[:3], p, true)
+	imports := cacheImports(entries[:3], nil, p, true)
 	var refs []string
 	for _, e := range imports {
 		refs = append(refs, e.Attrs["ref"]+e.Attrs["src"])
 	}
-	// The directory of the platform does not exist, so it is not looked at.
+	// The directory of the platform does not exist, so it is not looked at; that
+	// it was told to read has no cache, which BuildKit says.
 	if diff := cmp.Diff([]string{"r.test/a/c:cache-linux-arm-v7", "r.test/a/c:cache", "r.test/a/c:latest-linux-arm-v7", "r.test/a/c", dir}, refs); diff != "" {
 		t.Errorf("imports (-want +got):\n%s", diff)
 	}
 	if entries[0].Attrs["ref"] != "r.test/a/c:cache" || entries[3].Attrs != nil {
 		t.Error("the user's options were changed")
+	}
+}
+
+func TestLocalCacheThatIsNotThereYetIsNotMissed(t *testing.T) {
+	ps := parsePlatforms(t, "linux/amd64", "linux/arm64")
+	dir := t.TempDir()
+	from := []client.CacheOptionsEntry{{Type: "local", Attrs: map[string]string{"src": dir + "/c"}}}
+	to := []client.CacheOptionsEntry{{Type: "local", Attrs: map[string]string{"dest": dir + "/./c"}}}
+	for several, p := range map[bool]oci.Platform{true: ps[0], false: ps[1]} {
+		if got := cacheImports(from, to, p, several); len(got) != 0 {
+			t.Errorf("first use: %v", got)
+		}
+		// Nobody writes it: it may be a slip of the pen.
+		if got := cacheImports(from, nil, p, several); len(got) != 1 {
+			t.Errorf("missing: %v", got)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "c", "linux-amd64"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c", "linux-amd64", "index.json"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := cacheImports(from, nil, ps[0], true)
+	if len(got) != 1 || got[0].Attrs["src"] != filepath.Join(dir, "c", "linux-amd64") {
+		t.Errorf("under the name of the platform: %v", got)
+	}
+}
+
+func TestWhatIsSaidOfCachesAndDockerTypes(t *testing.T) {
+	off := map[string]string{"oci-mediatypes": "false"}
+	cache := []client.CacheOptionsEntry{{Type: "local", Attrs: map[string]string{"dest": "c"}}, {Type: "inline"}}
+	for name, c := range map[string]struct {
+		spec Spec
+		want string
+	}{
+		"two caches":   {Spec{Platforms: parsePlatforms(t, "linux/amd64", "linux/arm/v7"), Options: buildx.Options{CacheTo: cache}}, "--cache-to: each platform has a cache of its own: linux/amd64 has dest=c/linux-amd64, linux/arm/v7 has dest=c/linux-arm-v7"},
+		"one cache":    {Spec{Platforms: parsePlatforms(t, "linux/amd64"), Options: buildx.Options{CacheTo: cache}}, ""},
+		"docker types": {Spec{Image: off}, "oci-mediatypes=false: the images have no provenance, which Docker's media types cannot hold; with --provenance=false this is not said"},
+		"turned off":   {Spec{Image: off, Attests: map[string]*string{"provenance": nil}}, ""},
+		"OCI types":    {Spec{}, ""},
+	} {
+		var said []string
+		sink := report.Sink(func(e report.Event) { said = append(said, e.Target+": "+e.Text) })
+		warnSplitCache(&c.spec, sink)
+		warnUnattested(&c.spec, sink)
+		if got := strings.Join(said, "\n"); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

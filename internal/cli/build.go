@@ -47,7 +47,14 @@ each tag moves once, after the index was read back whole. The image id of
 --iidfile and -q is the digest of the index. Without --push, or beside it, outputs
 of several platforms on several nodes are put together here: an image layout
 (type=oci), an engine with containerd's image store (--load), files (type=local
-and type=tar). All other outputs are buildx's own.`,
+and type=tar). All other outputs are buildx's own.
+
+With several platforms each has a cache of its own, as one would overwrite the
+other's: --cache-to type=registry,ref=REPO:TAG writes REPO:TAG-OS-ARCH[-VARIANT],
+type=local,dest=DIR writes DIR/OS-ARCH[-VARIANT], and type=gha, s3 and azblob add
+-OS-ARCH[-VARIANT] to scope or name. --cache-from reads both: the name as it is
+given, and that of the platform. A build of one platform elsewhere, and other
+tools, have to name the latter.`,
 		Args: exactly(1, "one build context (a path, a URL, or - for standard input)"),
 	}
 	c, err := command(h)
