@@ -73,6 +73,10 @@ func ReadUnfinished(path string) (Unfinished, error) {
 	return unfinished(r)
 }
 
+// Forget removes the file of one: nothing takes it up any more, and what it has
+// sent stays. The error is one of the file system, or that a process is at it.
+func Forget(path string) error { return journal.Remove(path) }
+
 func unfinished(r journal.Record) (Unfinished, error) {
 	p, err := plan.Read(bytes.NewReader(r.Head))
 	if err != nil {

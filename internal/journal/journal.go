@@ -155,6 +155,19 @@ func (j *Journal) Err() error {
 // Close ends the writing and keeps the record for whoever takes it up.
 func (j *Journal) Close() error { return j.f.Close() }
 
+// Remove removes the record of a run that did not end. The error is a
+// [*BusyError] or of the file system.
+func Remove(path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	f, err := lockedFile(path)
+	if err != nil {
+		return err
+	}
+	return (&Journal{path: path, f: f}).Remove()
+}
+
 // Remove ends the run: there is nothing to take up.
 func (j *Journal) Remove() error {
 	err := os.Remove(j.path)
