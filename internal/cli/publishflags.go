@@ -22,7 +22,7 @@ type publishFlags struct {
 }
 
 func (p *publishFlags) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&p.expect, "expect", nil, "Move a tag only if it names this, `TAG=DIGEST`, or TAG=none for a tag that must not be there; may be repeated")
+	f.StringArrayVar(&p.expect, "expect", nil, "Move a tag only if it names this, `TAG=DIGEST`, or TAG=none if it is not there yet; one that names the result already is right; may be repeated")
 	f.BoolVar(&p.noClobber, "no-clobber", false, "Move no tag that names something else")
 	f.StringVar(&p.receipt, "receipt", "", "Write what was done to a `file` as JSON, also when it failed")
 }
