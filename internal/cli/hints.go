@@ -124,6 +124,13 @@ func notThere(err error) bool {
 	return errors.As(err, &e) && e.Found == ""
 }
 
+// hubByDefault is about Docker Hub where it does not answer or refuses: it is
+// what names mean that have no registry, which may not be what was meant.
+func hubByDefault(err error) bool {
+	var e *registry.Error
+	return errors.As(err, &e) && e.Host() == "docker.io" && (registry.Denied(err) || registry.Unreachable(err))
+}
+
 // registryHints are about what a registry has answered, or has not.
 func registryHints(err error) []hint {
 	host := "HOST"
@@ -136,6 +143,9 @@ func registryHints(err error) []hint {
 		{registry.Immutable, "the tag may not be moved in this registry: publish under a new tag"},
 		{registry.HelperMissing, "install the credential helper, or take it out of the file that names it"},
 		{registry.LoginRefused, "the login was refused: log in again with docker login " + host + "; if the image is public, docker logout " + host + " will do"},
+		{hubByDefault, "a name without a registry is one of docker.io, Docker Hub: write HOST/NAME for another registry, or log in with: docker login"},
+		{registry.HostUnknown, "is " + host + " spelled right, and does this machine resolve it?"},
+		{registry.Unreachable, "does a registry listen at " + host + ", and is the port right?"},
 		{registry.Denied, "log in with: docker login " + host},
 		{registry.SourceLacks, "the source has lost a part of the image: push it there again, or leave the platform out with --platform"},
 		{is[*manifold.UnfinishedError], "what was sent stays; the same command again finishes it, and so does: manifold resume"},
