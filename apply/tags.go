@@ -96,7 +96,7 @@ func (r *run) putTag(ctx context.Context, name ref.Reference, b oci.Blob, before
 			return err
 		case unsettled.Found != before:
 			return &RaceError{Tag: name, Want: b.Digest, Got: unsettled.Found, PreviousIfKnown: before}
-		case n == writes:
+		case n == writes, n > 1 && registry.Silent(err):
 			return err
 		}
 		if err := r.o.Sleep(ctx, httpchain.Backoff(n)); err != nil {

@@ -228,6 +228,13 @@ func Passing(err error) bool {
 	return unknownOutcome(err) || errors.As(err, &e) && e.Status == http.StatusTooManyRequests
 }
 
+// Silent reports whether err is that of a host which has said nothing for the idle
+// time. That is a long wait: what may be repeated is repeated once.
+func Silent(err error) bool {
+	var idle *IdleError
+	return errors.As(err, &idle)
+}
+
 // unknownOutcome reports whether nobody knows if a request was carried out.
 func unknownOutcome(err error) bool {
 	var e *Error

@@ -72,9 +72,8 @@ type Options struct {
 	// IdleTimeout bounds how long a request may go without a byte in either
 	// direction; 5 minutes when zero, no bound when negative. One that is over
 	// it is treated as a broken connection, and ends with an [*IdleError] when
-	// it has been repeated in vain, once where nothing was answered. The answer to
-	// a request that hands over no content and reads no blob may take a minute at
-	// the most.
+	// it has been repeated in vain, once where nothing was answered. For a request
+	// that hands over no content and reads no blob it is a minute at the most.
 	IdleTimeout time.Duration
 	// UserAgent is sent with every request to a registry; "manifold" when empty.
 	UserAgent string

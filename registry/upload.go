@@ -35,7 +35,7 @@ func (u *upload) run(ctx context.Context) error {
 		if u.sent > most {
 			most, n = u.sent, 1 // it goes on, if slowly
 		}
-		if err == nil && (n == sessions || u.spent != nil && u.spent()) {
+		if err == nil && (n == sessions || n > 1 && Silent(failure) || u.spent != nil && u.spent()) {
 			err = givenUp(failure)
 		}
 		if err != nil {

@@ -3,8 +3,8 @@
 //
 // In order, outermost first: plain (refuses plain HTTP to hosts that are not
 // meant to have it), challenges (one readable WWW-Authenticate line), retry
-// (waits as told, and only repeats what can be repeated), limit and rate (per
-// host), count, log, idle, transport. Authentication sits above all of them, in
+// (waits as told, and only repeats what can be repeated; once after silence),
+// limit and rate (per host), count, log, idle, transport. Authentication sits above all of them, in
 // package registry, because it may add requests of its own and everything here
 // is meant for those too. Retry is outside limit so that a request that waits
 // holds no slot; count and log are innermost so that they see what really went
@@ -44,8 +44,8 @@ const (
 	// DefaultIdle is longer than a registry takes to commit a large blob to
 	// object storage.
 	DefaultIdle = 5 * time.Minute
-	// maxAnswer bounds the wait for the answer to a request that gives a host
-	// little to do, as to look something up.
+	// maxAnswer bounds the idle time of a request that gives a host little to do,
+	// as to look something up.
 	maxAnswer = time.Minute
 	// DefaultAttempts counts the first one.
 	DefaultAttempts = 5
@@ -75,8 +75,8 @@ type Options struct {
 	// Attempts bounds how often a request is sent.
 	Attempts int
 	// Idle bounds how long a request may go without a byte in either direction;
-	// less than 0 is no bound. The answer to a request that hands over no content
-	// and reads no blob may take a minute at the most. A request that went
+	// less than 0 is no bound. It is a minute at the most for a request that hands
+	// over no content and reads no blob. A request that went
 	// unanswered is repeated once, and not at all while its host has left a
 	// repeated one unanswered and said nothing since.
 	Idle  time.Duration

@@ -56,12 +56,11 @@ func (t *idle) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	w.timer.Stop()
-	w.allow(t.after)
 	resp.Body = &watched{ReadCloser: resp.Body, w: w, here: receiving, then: receiving, last: true}
 	return resp, nil
 }
 
-// patience is how long the answer may take. What needs long is to take a blob in,
+// patience is how long nothing may move. What needs long is to take a blob in,
 // with or without a body that ends it, and to fetch one that a host passes on.
 func (t *idle) patience(req *http.Request) time.Duration {
 	switch {
@@ -98,12 +97,12 @@ type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+	after  time.Duration
 	host   string
 
-	mu    sync.Mutex // guards what follows
-	after time.Duration
-	at    stage
-	n     int64 // bytes of the stage
+	mu sync.Mutex // guards what follows
+	at stage
+	n  int64 // bytes of the stage
 }
 
 // moved notes bytes that went on in a stage.
@@ -113,28 +112,19 @@ func (w *watch) moved(at stage, n int) {
 		w.at, w.n = at, 0
 	}
 	w.n += int64(n)
-	after := w.after
 	w.mu.Unlock()
 	if w.ctx.Err() == nil {
-		w.timer.Reset(after)
+		w.timer.Reset(w.after)
 	}
 }
 
-// allow changes what is waited.
-func (w *watch) allow(after time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.after = after
-}
-
 func (w *watch) fire() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.cancel(&IdleError{Host: w.host, After: w.after, During: w.during()})
 }
 
-// during says what the request is at; w.mu is held.
 func (w *watch) during() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
 	case w.at == receiving:
 		return fmt.Sprintf("reading the answer, %d bytes have come", w.n)
