@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/internal/registrytest"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/moby/buildkit/client"
@@ -78,6 +79,7 @@ func startNodeWith(t *testing.T, platform, snapshotter string) (endpoint string,
 	endpoint = "unix://" + filepath.Join(dir, "s")
 	cmd := exec.Command(bin, "--root", filepath.Join(dir, "root"), "--addr", endpoint, "--containerd-worker=false",
 		"--oci-worker=true", "--oci-worker-snapshotter="+snapshotter, "--oci-worker-platform", platform)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +102,7 @@ func startNodeWith(t *testing.T, platform, snapshotter string) (endpoint string,
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		_ = cmd.Wait()
-		if err := os.RemoveAll(dir); err != nil {
+		if err := registrytest.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {

@@ -49,7 +49,7 @@ func emulating(k *kit, args []string) {
 	k.ts.Check(err)
 	dir, err := os.MkdirTemp("", "mfe") // the path of a socket has to be short
 	k.ts.Check(err)
-	k.ts.Defer(func() { _ = os.RemoveAll(dir) })
+	k.ts.Defer(func() { k.removeAll(dir) })
 	n, err := newNode(dir, strings.Join(args[2:], ""))
 	k.ts.Check(err)
 	switch args[1] {
@@ -71,7 +71,7 @@ func daemon(k *kit, args []string) {
 	}
 	dir, err := os.MkdirTemp("", "mfn")
 	k.ts.Check(err)
-	k.ts.Defer(func() { _ = os.RemoveAll(dir) })
+	k.ts.Defer(func() { k.removeAll(dir) })
 	n, err := newNode(dir, args[1])
 	k.ts.Check(err)
 	n.cmd.Args = append(n.cmd.Args, args[2:]...)

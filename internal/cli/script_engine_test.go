@@ -62,7 +62,7 @@ func engine(k *kit, args []string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		_ = cmd.Wait()
-		_ = os.RemoveAll(dir)
+		k.removeAll(dir)
 	})
 	select {
 	case <-ready:

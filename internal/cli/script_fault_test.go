@@ -48,7 +48,7 @@ func mortal(k *kit, args []string) {
 	k.ts.Check(err)
 	k.ts.Defer(func() {
 		n.end(syscall.SIGTERM)
-		_ = os.RemoveAll(dir)
+		k.removeAll(dir)
 	})
 	if k.mortals == nil {
 		k.mortals = map[string]*buildNode{}

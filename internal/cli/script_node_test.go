@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/manifold-oci/manifold/internal/registrytest"
 )
 
 var _ = scriptCommands(map[string]scriptCommand{
@@ -193,9 +195,16 @@ func (p *nodePool) stop() error {
 		late.Stop()
 	}
 	if p.dir != "" {
-		errs = append(errs, os.RemoveAll(p.dir))
+		errs = append(errs, registrytest.RemoveAll(p.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// removeAll removes the folder of a daemon of this script.
+func (k *kit) removeAll(dir string) {
+	if err := registrytest.RemoveAll(dir); err != nil {
+		k.TB.Error(err)
+	}
 }
 
 // startNode runs a buildkitd and waits until it says that it listens. edit may
@@ -215,6 +224,7 @@ func startNode(dir, platforms string, edit func(*exec.Cmd)) (*buildNode, error) 
 		args = append(args, "--oci-worker-platform", p)
 	}
 	n.cmd = exec.Command(bin, args...)
+	n.cmd.Env = append(os.Environ(), "TMPDIR="+dir) // a node that is killed leaves folders there
 	// A node goes with a test binary that is killed.
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	edit(n.cmd)

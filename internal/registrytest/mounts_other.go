@@ -1,0 +1,5 @@
+//go:build !linux
+
+package registrytest
+
+func unmount(string) error { return nil }
