@@ -134,7 +134,7 @@ expect "booted" "farm-b" "$(booted starting attested)"
 
 say "a node that cannot be booted"
 buildx create --name broken --driver docker-container --driver-opt image=127.0.0.1:1/none "ssh://root@${at[a]}" >/dev/null
-if manifold build --builder broken -t "$gate:5000/none:1" --push "$context" >"$work/broken.log" 2>&1; then
+if manifold build --builder broken --plain-http "$gate:5000" -t "$gate:5000/none:1" --push "$context" >"$work/broken.log" 2>&1; then
   fail "a node without an image built something"
 fi
 expect "broken" "error: node broken0: boot at ssh://root@${at[a]}: Error response from daemon" \
