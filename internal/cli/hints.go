@@ -86,6 +86,7 @@ func runHints() []hint {
 		{is[*build.NoNodeError], "name a node for it with --node PLATFORM=ENDPOINT, or build it under emulation with --allow-emulation"},
 		{is[*build.UnreachableError], "is buildkitd running there, and is the endpoint right? --node-timeout sets how long to wait"},
 		{is[*binarycheck.MismatchError], "is a stage pinned to another platform, or a file copied from the wrong place? --no-binary-check publishes it as it is"},
+		{is[*buildkit.PlatformError], "does the frontend (# syntax=, BUILDKIT_SYNTAX) build what --platform asks for, and give an image config?"},
 		{is[*buildkit.SharedTagError], "give the platforms to one target, which makes one index of them, or publish each under its own tag and join them with: manifold create"},
 		{is[*buildkit.DriverError], "turn on the engine's containerd image store, or create a builder: docker buildx create --driver docker-container --use"},
 		{is[*render.FieldError], "the names are those that inspect --json prints, as {{.digest}} and {{json .images}}; buildx's .Manifest, .Image and .Provenance are not among them"},
