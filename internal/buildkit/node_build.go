@@ -81,9 +81,15 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 		p.o.Report.Warn(p.Name(), fmt.Sprintf("the node could not push, what it has built passes through here: %v", err))
 		return p.relay(ctx, platforms, keepGoing)
 	}
-	if err != nil {
+	if err != nil && (!keepGoing || ctx.Err() != nil) {
 		return p.unread(results), err
 	}
+	images, unfinished := p.finish(ctx, results, repos, keepGoing)
+	return images, joined([]error{err, unfinished})
+}
+
+// finish reads what was pushed and brings its attestations.
+func (p *port) finish(ctx context.Context, results []result, repos []ref.Reference, keepGoing bool) ([]build.Image, error) {
 	attest := fetchBeside(ctx, results)
 	images, err := p.readPushed(ctx, results, repos)
 	if attested := attest(images); attested || err != nil {
@@ -106,6 +112,7 @@ func (p *port) unread(results []result) []build.Image {
 		im := p.image(r)
 		var err error
 		if im.Manifest.Descriptor, err = r.image(); err == nil {
+			im.Pushed = true
 			images = append(images, im)
 		}
 	}
