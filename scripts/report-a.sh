@@ -162,7 +162,7 @@ for h in a b; do
 done
 try container "1 2" "${containers[@]}" --provenance=false
 if manifold build --node "linux/amd64=tcp://${at[a]}:1234?cacert=$work/ca.pem" --node-timeout 2s --platform linux/amd64 \
-  -t "$gate:5000/none:1" --push "$context" >"$work/none.log" 2>&1; then
+  --plain-http "$gate:5000" -t "$gate:5000/none:1" --push "$context" >"$work/none.log" 2>&1; then
   fail "a node took a client without a certificate"
 fi
 manifold node ls --builder farm --plain-http "$gate:5000" --registry "$gate:5000"
