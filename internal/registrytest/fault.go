@@ -83,15 +83,15 @@ func (r *Registry) Fault(f Fault) *Rule {
 }
 
 // Hits is how often the fault happened so far.
-func (r *Rule) Hits() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hits
+func (rule *Rule) Hits() int {
+	rule.mu.Lock()
+	defer rule.mu.Unlock()
+	return rule.hits
 }
 
 // Reached is closed when the fault happens for the first time, before it holds
 // the request.
-func (r *Rule) Reached() <-chan struct{} { return r.reached }
+func (rule *Rule) Reached() <-chan struct{} { return rule.reached }
 
 // Arrived changes nothing of the first request that matches. It closes the
 // channel when bytes of its body have gone on to the registry.
@@ -116,44 +116,44 @@ func (b *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *Rule) times() int {
-	if r.fault.Times == 0 {
+func (rule *Rule) times() int {
+	if rule.fault.Times == 0 {
 		return 1
 	}
-	return r.fault.Times
+	return rule.fault.Times
 }
 
 // take reports whether the fault happens to a request, and counts it.
-func (r *Rule) take(q *http.Request) bool {
-	f := r.fault
+func (rule *Rule) take(q *http.Request) bool {
+	f := rule.fault
 	if !matches(f.Method, f.Path, f.Query, q.Method, q.URL.Path, q.URL.RawQuery) {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.skipped < f.Skip {
-		r.skipped++
+	rule.mu.Lock()
+	defer rule.mu.Unlock()
+	if rule.skipped < f.Skip {
+		rule.skipped++
 		return false
 	}
-	if r.times() != Always && r.hits == r.times() {
+	if rule.times() != Always && rule.hits == rule.times() {
 		return false
 	}
-	r.hits++
-	if r.hits == 1 {
-		close(r.reached)
+	rule.hits++
+	if rule.hits == 1 {
+		close(rule.reached)
 	}
 	return true
 }
 
 // missing is how many times the fault still had to happen.
-func (r *Rule) missing() int {
-	switch hits := r.Hits(); {
-	case r.fault.Optional:
+func (rule *Rule) missing() int {
+	switch hits := rule.Hits(); {
+	case rule.fault.Optional:
 		return 0
-	case r.times() == Always:
+	case rule.times() == Always:
 		return max(0, 1-hits)
 	default:
-		return r.times() - hits
+		return rule.times() - hits
 	}
 }
 
