@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -66,9 +67,12 @@ func (r *run) restoreTag(ctx context.Context, t *TagResult) {
 		t.Fate, t.Found = Lost, now.Digest
 		return
 	}
+	var race *RaceError
 	switch err := r.writeBack(ctx, *t); {
 	case err != nil && ctx.Err() != nil:
 		t.Fate = Unknown
+	case errors.As(err, &race):
+		t.Fate, t.Found = Lost, race.Got
 	case err != nil:
 		r.cannotRestore(t, err)
 	default:

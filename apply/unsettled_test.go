@@ -141,3 +141,18 @@ func TestTagThatCannotBeReadStaysAndNothingIsRemoved(t *testing.T) {
 		t.Error("what stays is not named")
 	}
 }
+
+// TestTagThatAnotherWriterTakesWhileItIsPutBackIsTheirs, and not one that could
+// not be put back.
+func TestTagThatAnotherWriterTakesWhileItIsPutBackIsTheirs(t *testing.T) {
+	old, other := manifest("old"), manifest("other")
+	f, _, res := secondRefused(t, old, func(f *fake) {
+		f.faults["TAG one.test/a:1 "+short(old.Digest)] = []error{lostTag(other.Digest)}
+	})
+	if diff := cmp.Diff([]string{"one.test/a:1 lost", "two.test/a:1 refused"}, fates(res)); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(f.requests("TAG one.test/a:1")); n != 2 || res.Tags[0].Found != other.Digest {
+		t.Errorf("%d PUTs, found %s", n, res.Tags[0].Found)
+	}
+}
