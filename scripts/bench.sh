@@ -12,15 +12,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-export PATH="$PATH:/usr/sbin:/sbin"
+. scripts/bench_lib.sh
 
 runs=${RUNS:-20}
-state=$(mktemp -d)
-cleanup() {
-  stop_all
-  rm -rf "$state"
-}
-trap cleanup EXIT
 need runc runc
 export BUILDX_CONFIG=$state/buildx DOCKER_CONFIG=$state/docker
 mkdir -p "$DOCKER_CONFIG"
@@ -48,7 +42,6 @@ examples/hello/build.sh
 
 row() { printf '%-46s %10s %10s %8s\n' "$@"; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
-median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
 # timed FILE COMMAND...: adds the milliseconds of a run to a file
 timed() {
@@ -71,7 +64,7 @@ compare() {
       timed "$state/b" "$b" "$i" && timed "$state/a" "$a" "$i"
     fi
   done
-  row "$name" "$(median "$state/a") ms" "$(median "$state/b") ms" "$(ratio "$(median "$state/a")" "$(median "$state/b")")"
+  row "$name" "$(median <"$state/a") ms" "$(median <"$state/b") ms" "$(ratio "$(median <"$state/a")" "$(median <"$state/b")")"
 }
 
 on_both="--builder bench --platform linux/amd64,linux/arm64 --push"

@@ -12,17 +12,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 . scripts/bench_lib.sh
-export PATH="$PWD/bin:$PATH:/usr/sbin:/sbin"
 
 runs=${RUNS:-5}
 regctl_version=v0.11.7
 oras_version=v1.3.6
-state=$(mktemp -d)
-cleanup() {
-  stop_all
-  rm -rf "$state"
-}
-trap cleanup EXIT
 need skopeo skopeo
 
 # Tools that are modules of their own, built once.

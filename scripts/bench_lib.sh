@@ -1,5 +1,12 @@
-# Functions of the measuring scripts, over those of lib.sh: source it after that.
-# They work in the directory $state.
+# What the measuring scripts share, over lib.sh: source it after that. They work in
+# the directory $state, which is removed at the end with all that was started.
+export PATH="$PWD/bin:$PATH:/usr/sbin:/sbin"
+state=$(mktemp -d)
+cleanup() {
+  stop_all
+  rm -rf "$state"
+}
+trap cleanup EXIT
 
 # serve NAME: starts a registry (CNCF Distribution) over a directory of its own;
 # sets host.

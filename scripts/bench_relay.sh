@@ -15,15 +15,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 . scripts/bench_lib.sh
-export PATH="$PATH:/usr/sbin:/sbin"
 
 runs=${RUNS:-7}
-state=$(mktemp -d)
-cleanup() {
-  stop_all
-  rm -rf "$state"
-}
-trap cleanup EXIT
 need runc runc
 go build -o "$state/benchkit" scripts/benchkit.go
 nothing_of_the_user
