@@ -28,13 +28,13 @@ FUZZTIME ?= 10s
 
 # Two hosts with sshd and a Docker Engine each, in namespaces; as root. Part of
 # "make test", too.
-report-a: build buildkitd tools ## report A on its own topology: two hosts, ssh, engines
+report-a: build buildkitd tools ## two hosts over ssh: buildx leaves a list per node, manifold none
 	scripts/report-a.sh
 
 .PHONY: report-a engines help build buildkitd tools deps demo test race lint fuzz bench faults install clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 build: ## bin/manifold, a static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manifold ./cmd/manifold

@@ -32,7 +32,7 @@ var heavy = []string{
 // light are the rooms that any Go program can import.
 func light(room string) bool {
 	rank, known := ranks[room]
-	return known && (rank <= 3 || room == "apply" || room == "repair" || room == ".")
+	return known && (rank <= 3 || room == "apply" || room == ".")
 }
 
 func TestHeavyDependenciesHaveOneRoom(t *testing.T) {

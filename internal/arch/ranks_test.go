@@ -17,9 +17,9 @@ var ranks = map[string]int{
 
 	"registry": 2, "layout": 2, "index": 2, "plan": 2, "internal/binarycheck": 2,
 
-	"build": 3, "publish": 3, "audit": 3, "prune": 3, "prune/inventory": 3,
+	"build": 3, "publish": 3, "audit": 3,
 
-	"internal/buildkit": 4, "repair": 4, "apply": 4,
+	"internal/buildkit": 4, "apply": 4,
 
 	".": 5, "internal/localregistry": 5, "internal/dockermanifest": 5,
 

@@ -190,9 +190,9 @@ func imageID(resp map[string]string) string {
 }
 
 // WriteMetadata writes a metadata file, whole or not at all: indented by two
-// spaces, keys sorted, no newline at the end. Call it after publishing only: the
-// file of an earlier run stays as it is when this one fails, as with buildx. It
-// does nothing without a path.
+// spaces, keys sorted, no newline at the end. Call it after publishing only, and
+// [RemoveResult] before where a failure may not leave the file of an earlier run.
+// It does nothing without a path.
 func WriteMetadata(path string, dt map[string]any) error {
 	if path == "" {
 		return nil

@@ -79,10 +79,14 @@ func (b baking) build(ctx context.Context, t buildkit.BakeTarget, w buildkit.Pro
 		}
 		t.Spec, ready = t.Again(), nil
 	}
-	if !t.Push {
-		return b.plain(ctx, t, w)
+	if t.Push {
+		return b.push(ctx, t, w, ready)
 	}
-	return b.push(ctx, t, w, ready)
+	out, err := b.plain(ctx, t, w)
+	if err == nil && ready != nil { // others wait for this one, too
+		err = ready(ctx)
+	}
+	return out, err
 }
 
 // ready waits until all targets are built, if they are to wait for each other.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"text/template"
 
 	"github.com/manifold-oci/manifold"
 	"github.com/manifold-oci/manifold/apply"
@@ -25,11 +24,15 @@ import (
 // printError writes an error and, on a line of its own, what to do about it.
 func printError(w io.Writer, err error) {
 	buildkit.Explain(w, err)
-	_, _ = fmt.Fprintf(w, "error: %s\n", render.Text(redact.Text(err.Error())))
+	_, _ = fmt.Fprintf(w, "error: %s\n", printable(err))
 	if hint := hintFor(err); hint != "" {
 		_, _ = fmt.Fprintf(w, "hint: %s\n", hint)
 	}
 }
+
+// printable is the text of an error as it is printed: without logins and tokens,
+// and without what would move a cursor.
+func printable(err error) string { return render.Text(redact.Text(err.Error())) }
 
 // codeOf is the exit code of an error that carries none.
 func codeOf(err error) int {
@@ -37,7 +40,7 @@ func codeOf(err error) int {
 	case is[*apply.RaceError](err), is[*apply.WorldError](err), is[*plan.PreconditionError](err), registry.Immutable(err),
 		is[*manifold.ExpectedError](err), is[*manifold.EditConflictError](err), is[*publish.DigestError](err):
 		return ExitPrecondition
-	case noSuchLayout(err), is[*manifold.PatternError](err), is[template.ExecError](err),
+	case noSuchLayout(err), is[*manifold.PatternError](err),
 		is[*unknownError](err), is[*buildkit.UsageError](err), is[*buildkit.SharedTagError](err), is[*oci.PlatformError](err), is[*oci.TextError](err), is[*ref.Error](err):
 		return ExitUsage
 	}

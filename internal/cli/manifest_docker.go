@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 
-	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/plan"
 	"github.com/spf13/cobra"
 )
@@ -34,7 +33,7 @@ func dockerErrors(h Host, run func(*cobra.Command, []string) error) func(*cobra.
 		if err == nil {
 			return nil
 		}
-		_, _ = fmt.Fprintln(h.Err, render.Text(err.Error()))
+		_, _ = fmt.Fprintln(h.Err, printable(err))
 		if hint := hintFor(err); hint != "" {
 			_, _ = fmt.Fprintf(h.Err, "hint: %s\n", hint)
 		}
@@ -48,7 +47,7 @@ func dockerErrors(h Host, run func(*cobra.Command, []string) error) func(*cobra.
 
 func dockerFlagError(h Host) func(*cobra.Command, error) error {
 	return func(cmd *cobra.Command, err error) error {
-		_, _ = fmt.Fprintf(h.Err, "%v\n\nUsage:  %s\n\nRun '%s --help' for more information\n", err, cmd.UseLine(), cmd.CommandPath())
+		_, _ = fmt.Fprintf(h.Err, "%s\n\nUsage:  %s\n\nRun '%s --help' for more information\n", printable(err), cmd.UseLine(), cmd.CommandPath())
 		return &exitError{code: exitDockerFlags, silent: true, err: err}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"sync"
 
+	"github.com/manifold-oci/manifold/internal/cli/render"
 	"github.com/manifold-oci/manifold/internal/dockermanifest"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/registry"
@@ -108,7 +109,7 @@ func (t *digestTrace) line(w io.Writer, local digest.Digest, what string) {
 	if read == nothing && verdict == "equal" {
 		verdict = "not read back"
 	}
-	_, _ = fmt.Fprintf(w, "local %s  answered %s  read back %s  %s  %s\n", local, answered, read, verdict, what)
+	_, _ = fmt.Fprintf(w, "local %s  answered %s  read back %s  %s  %s\n", local, render.Line(string(answered)), read, verdict, render.Line(what))
 }
 
 func platformText(p *oci.Platform) string {
