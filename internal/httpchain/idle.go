@@ -63,12 +63,22 @@ func (t *idle) RoundTrip(req *http.Request) (*http.Response, error) {
 // patience is how long nothing may move. What needs long is to take a blob in,
 // with or without a body that ends it, and to fetch one that a host passes on.
 func (t *idle) patience(req *http.Request) time.Duration {
+	kind := kindOf(asked(req))
 	switch {
-	case bodyOf(req) && kindOf(req) != KindToken, req.Method == http.MethodPut, req.Method == http.MethodPatch,
-		req.Method == http.MethodGet && kindOf(req) == KindBlobs:
+	case bodyOf(req) && kind != KindToken, req.Method == http.MethodPut, req.Method == http.MethodPatch,
+		req.Method == http.MethodGet && kind == KindBlobs:
 		return t.after
 	}
 	return min(t.after, maxAnswer)
+}
+
+// asked is the request that redirects have led to this one: the path of a
+// storage host does not tell what is read there.
+func asked(req *http.Request) *http.Request {
+	for req.Response != nil && req.Response.Request != nil {
+		req = req.Response.Request
+	}
+	return req
 }
 
 // forget closes connections that nobody uses after one of them has proved dead:

@@ -82,3 +82,32 @@ func TestAnswersThatCostNothingHaveAMinute(t *testing.T) {
 		})
 	}
 }
+
+// TestRedirectsKeepThePatience: the storage host that a registry sends a blob's
+// reader to has as long as the registry itself.
+func TestRedirectsKeepThePatience(t *testing.T) {
+	for path, want := range map[string]time.Duration{
+		"/v2/a/blobs/sha256:aa": DefaultIdle,
+		"/v2/a/manifests/1":     time.Minute,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			moved := roundTripper(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Host != "storage.example" {
+					to := "https://storage.example/bucket/aa"
+					if req.URL.Host == "h.example" {
+						to = "https://cdn.example/aa"
+					}
+					return &http.Response{StatusCode: http.StatusTemporaryRedirect, Header: http.Header{"Location": {to}}, Body: http.NoBody, Request: req}, nil
+				}
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			})
+			start := time.Now()
+			_, err := (&http.Client{Transport: &idle{next: moved, after: DefaultIdle}}).Get("https://h.example" + path)
+			var idle *IdleError
+			if got := time.Since(start); got != want || !errors.As(err, &idle) || idle.Host != "storage.example" {
+				t.Errorf("%s was given up after %s, want %s: %v", path, got, want, err)
+			}
+		})
+	}
+}
