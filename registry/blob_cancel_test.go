@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/manifold-oci/manifold/internal/registrytest"
@@ -122,4 +125,56 @@ func TestUploadCancelledBeforeItsBodyEndsItsSession(t *testing.T) {
 			t.Errorf("ended %d times, left: %v\n%s", ended, left, r.Transcript())
 		}
 	})
+}
+
+// TestSessionThatCannotBeLocatedHoldsNoSlot: an answer that is left open keeps
+// its place among the requests of the host for good.
+func TestSessionThatCannotBeLocatedHoldsNoSlot(t *testing.T) {
+	asked := false
+	host := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPost:
+			w.Header().Set("Location", "/v2/d/x/blobs/uploads/1")
+			w.WriteHeader(http.StatusAccepted)
+		case http.MethodDelete:
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		default:
+			asked = true
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED"}]}`)
+		}
+	})
+	open := &openBodies{}
+	_, err := repo(t, host, "d/x", registry.Options{Transport: open}).CopyBlob(t.Context(), image(t).Blobs[1].Descriptor, nil, func(context.Context) (io.ReadCloser, error) {
+		return nil, errBroken
+	})
+	if !errors.Is(err, errBroken) || !asked {
+		t.Errorf("got %v, asked %t", err, asked)
+	}
+	if n := open.n.Load(); n != 0 {
+		t.Errorf("%d answers are open", n)
+	}
+}
+
+// openBodies counts the answers that nobody has closed.
+type openBodies struct{ n atomic.Int32 }
+
+func (o *openBodies) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	o.n.Add(1)
+	resp.Body = &counted{resp.Body, sync.OnceFunc(func() { o.n.Add(-1) })}
+	return resp, nil
+}
+
+type counted struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (c *counted) Close() error {
+	c.closed()
+	return c.ReadCloser.Close()
 }

@@ -221,11 +221,21 @@ func (u *upload) end(ctx context.Context) int {
 
 // locate takes the session's URL of now.
 func (u *upload) locate(ctx context.Context) bool {
+	resp := u.ask(ctx)
+	return resp != nil && u.follow(resp) == nil
+}
+
+// ask asks the session about itself; nil is any answer that tells nothing.
+func (u *upload) ask(ctx context.Context) *http.Response {
 	c := u.call
 	c.method, c.at = http.MethodGet, u.at
 	resp, err := u.repo.send(ctx, c)
 	if err != nil {
-		return false
+		return nil
 	}
-	return resp.StatusCode/100 == 2 && u.follow(resp) == nil
+	if resp.StatusCode/100 != 2 {
+		drop(resp)
+		return nil
+	}
+	return resp
 }

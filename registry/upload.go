@@ -146,16 +146,14 @@ func onePutRefused(e *Error) bool {
 // status asks what the session holds after a broken request. A session that is
 // gone, empty or cannot be asked is given up.
 func (u *upload) status(ctx context.Context) {
-	c := u.call
-	c.method, c.at = http.MethodGet, u.at
 	u.sent = 0
-	resp, err := u.repo.send(ctx, c)
-	if err != nil {
+	resp := u.ask(ctx)
+	if resp == nil {
 		u.drop(ctx)
 		return
 	}
 	held, ok := held(resp.Header.Get("Range"))
-	if resp.StatusCode/100 != 2 || !ok || held > u.blob.Size || u.follow(resp) != nil {
+	if !ok || held > u.blob.Size || u.follow(resp) != nil {
 		drop(resp)
 		u.drop(ctx)
 		return
