@@ -100,7 +100,7 @@ func (s savedLayout) of(ctx context.Context, item dockerItem) []oci.Descriptor {
 		holds := func(m savedManifest) bool {
 			return m.config != "" && strings.HasPrefix(path.Base(item.Config), m.config.Encoded())
 		}
-		if slices.ContainsFunc(s.below(ctx, e.Descriptor, 0), holds) {
+		if slices.ContainsFunc(s.below(ctx, e.Descriptor, 0, map[digest.Digest]bool{}), holds) {
 			out = append(out, e.Descriptor)
 		}
 	}
@@ -111,8 +111,9 @@ func (s savedLayout) of(ctx context.Context, item dockerItem) []oci.Descriptor {
 func (s savedLayout) identified(ctx context.Context, id string) []oci.Descriptor {
 	var out []oci.Descriptor
 	begins := func(d digest.Digest) bool { return d != "" && strings.HasPrefix(d.Encoded(), id) }
+	seen := map[digest.Digest]bool{}
 	for _, e := range named(s.images, "") {
-		for _, m := range s.below(ctx, e.Descriptor, 0) {
+		for _, m := range s.below(ctx, e.Descriptor, 0, seen) {
 			if begins(m.Digest) || begins(m.config) {
 				out = append(out, m.Descriptor)
 			}
@@ -127,9 +128,14 @@ type savedManifest struct {
 	config digest.Digest
 }
 
-// below lists a manifest and those in it. What is not there, or cannot be read,
-// has no config and nothing below it.
-func (s savedLayout) below(ctx context.Context, d oci.Descriptor, depth int) []savedManifest {
+// below lists a manifest and those in it that have not been seen, so that each
+// is read once however often indexes list it. What is not there, or cannot be
+// read, has no config and nothing below it.
+func (s savedLayout) below(ctx context.Context, d oci.Descriptor, depth int, seen map[digest.Digest]bool) []savedManifest {
+	if seen[d.Digest] || !oci.IsManifest(d.MediaType) {
+		return nil
+	}
+	seen[d.Digest] = true
 	out := []savedManifest{{Descriptor: d}}
 	b, err := s.layout.FetchManifest(ctx, d)
 	if err != nil || depth > oci.MaxDepth {
@@ -139,7 +145,7 @@ func (s savedLayout) below(ctx context.Context, d oci.Descriptor, depth int) []s
 		out[0].config = m.Config.Digest
 	}
 	for _, e := range childrenOf(b) {
-		out = append(out, s.below(ctx, e.Descriptor, depth+1)...)
+		out = append(out, s.below(ctx, e.Descriptor, depth+1, seen)...)
 	}
 	return out
 }

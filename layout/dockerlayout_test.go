@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/manifold-oci/manifold/oci"
@@ -110,5 +111,51 @@ func TestPlaceOfAnImageWithoutManifestJSON(t *testing.T) {
 		if got, err := d.Resolve(t.Context(), name); got.Digest != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %s, %v", name, got.Digest, err)
 		}
+	}
+}
+
+// counting counts how often each file of a store is opened.
+type counting struct {
+	store
+	opened map[string]int
+}
+
+func (c *counting) open(name string) (file, error) {
+	c.opened[name]++
+	return c.store.open(name)
+}
+
+// TestManifestsOfASavedImageAreReadOnce: indexes that list one child many times
+// would be as many readings to the power of their depth.
+func TestManifestsOfASavedImageAreReadOnce(t *testing.T) {
+	f := newFiles()
+	child := f.image("a")
+	layer := f.blob("application/vnd.buildkit.cacheconfig.v0", []byte(`{"not":"a manifest"}`))
+	for range oci.MaxDepth {
+		list := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[%[2]s,%[2]s,%[2]s,%s]}`, oci.MediaTypeIndex, entry(child, ""), entry(layer, ""))
+		child = f.blob(oci.MediaTypeIndex, list)
+	}
+	f["manifest.json"] = []byte(`[{"Config":"blobs/sha256/ffff","RepoTags":null,"Layers":[]}]`)
+	d, err := OpenDockerArchive(write(t, f.index(entry(child, "")).tarBytes("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, name := range []string{"ffff", "@0"} {
+		c := &counting{store: d.layout.store, opened: map[string]int{}}
+		d.layout.store = c
+		var e *TagError
+		if _, err := d.Resolve(t.Context(), name); !errors.As(err, &e) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for file, n := range c.opened {
+			if n > 1 || strings.HasSuffix(file, layer.Digest.Encoded()) {
+				t.Errorf("%s: %s was read %d times", name, file, n)
+			}
+		}
+		if want := oci.MaxDepth + 2; len(c.opened) != want {
+			t.Errorf("%s: %d files were read, want %d", name, len(c.opened), want)
+		}
+		d.layout.store = c.store
 	}
 }
