@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -476,37 +477,39 @@ func TestStalledAnswerEndsWithAnIdleError(t *testing.T) {
 // TestSlowCallerIsNotAnIdleHost: neither a source that gives no bytes yet, nor a
 // reader that takes none.
 func TestSlowCallerIsNotAnIdleHost(t *testing.T) {
-	const after = 20 * time.Millisecond
-	pause := func() { <-time.After(5 * after) }
-	echo := roundTripper(func(req *http.Request) (*http.Response, error) {
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
-			return nil, err
+	synctest.Test(t, func(t *testing.T) {
+		const after = 20 * time.Millisecond
+		pause := func() { <-time.After(5 * after) }
+		echo := roundTripper(func(req *http.Request) (*http.Response, error) {
+			if _, err := io.Copy(io.Discard, req.Body); err != nil {
+				return nil, err
+			}
+			resp := answer(req, 200, "")
+			body := readerFunc(func(p []byte) (int, error) { return copy(p, "x"), context.Cause(req.Context()) })
+			resp.Body, resp.ContentLength = io.NopCloser(body), -1
+			return resp, nil
+		})
+		req := newRequest(t, t.Context(), http.MethodPut, "x")
+		slow := true
+		req.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+			if slow {
+				slow = false
+				pause()
+				return copy(p, "x"), nil
+			}
+			return 0, io.EOF
+		}))
+		resp, err := (&idle{next: echo, after: after}).RoundTrip(req)
+		if err != nil {
+			t.Fatalf("a source that gives no bytes yet: %v", err)
 		}
-		resp := answer(req, 200, "")
-		body := readerFunc(func(p []byte) (int, error) { return copy(p, "x"), context.Cause(req.Context()) })
-		resp.Body, resp.ContentLength = io.NopCloser(body), -1
-		return resp, nil
-	})
-	req := newRequest(t, t.Context(), http.MethodPut, "x")
-	slow := true
-	req.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
-		if slow {
-			slow = false
+		for range 2 {
+			if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+				t.Errorf("a reader that takes none: %v", err)
+			}
 			pause()
-			return copy(p, "x"), nil
 		}
-		return 0, io.EOF
-	}))
-	resp, err := (&idle{next: echo, after: after}).RoundTrip(req)
-	if err != nil {
-		t.Fatalf("a source that gives no bytes yet: %v", err)
-	}
-	for range 2 {
-		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
-			t.Errorf("a reader that takes none: %v", err)
-		}
-		pause()
-	}
+	})
 }
 
 type readerFunc func([]byte) (int, error)
