@@ -35,7 +35,8 @@ type BuildOptions struct {
 	// repositories of these, so the nodes must have been made for them.
 	Targets []ref.Reference
 	// PlanOnly ends before the index: everything below it is sent, by digest,
-	// since only this run has it; the plan for the rest is returned.
+	// since only this run has it; the plan for the rest is returned. The receipt
+	// says what was written when that fails.
 	PlanOnly bool
 	// MediaType of the index; empty follows the children.
 	MediaType string
@@ -96,7 +97,7 @@ func (m *Manifold) Build(ctx context.Context, o BuildOptions) (Built, error) {
 		PublishOptions: o.PublishOptions, verb: "build", content: content, targets: o.Targets, places: places, dry: o.PlanOnly,
 	})
 	if o.PlanOnly && err == nil {
-		built.Plan, err = m.sendBelow(ctx, built.Plan, places)
+		built.Plan, built.Receipt, err = m.sendBelow(ctx, built.Plan, places)
 	}
 	built.Receipt.Blobs.relayed(images)
 	built.Receipt.Missing = missing(o.Platforms, images)

@@ -111,16 +111,22 @@ func (m *Manifold) carryOut(ctx context.Context, p plan.Plan, o apply.Options, s
 
 // sendBelow carries out what a plan says about everything below its root, which
 // is written by digest, and returns the plan for the rest: that needs nothing
-// that only this run has.
-func (m *Manifold) sendBelow(ctx context.Context, p plan.Plan, places map[string]apply.BlobOpener) (plan.Plan, error) {
+// that only this run has. When it fails, the receipt says what it has written; no
+// tag was tried.
+func (m *Manifold) sendBelow(ctx context.Context, p plan.Plan, places map[string]apply.BlobOpener) (plan.Plan, Receipt, error) {
 	now, later := p.Split(func(s plan.Step) bool {
 		return s.Op == plan.CopyBlob || s.Op == plan.PutManifest && s.Digest != p.Root.Digest
 	})
 	if len(now.Steps) == 0 {
-		return later, nil
+		return later, Receipt{}, nil
 	}
-	_, err := apply.Run(ctx, now, m.applying(places))
-	return later, err
+	started := time.Now()
+	result, err := apply.Run(ctx, now, m.applying(places))
+	if err == nil {
+		return later, Receipt{}, nil
+	}
+	result.Tags = untried(p, err).Tags
+	return later, receipt(p, result, m.reg.Stats(), started).failed(err), err
 }
 
 // applying are the options of the writer.
