@@ -30,7 +30,7 @@ type failure struct {
 // the job.
 func (f failure) platforms() []oci.Platform {
 	var out []oci.Platform
-	for _, err := range flat(f.err) {
+	for _, err := range Parts(f.err) {
 		p := platformOf(err)
 		if p == nil {
 			return f.job.platforms
@@ -59,15 +59,16 @@ func (f failure) matters(o Options) bool {
 	return len(ps) == 0 || slices.ContainsFunc(ps, o.requires)
 }
 
-// flat takes joined errors apart.
-func flat(err error) []error {
+// Parts takes joined errors apart: the error of a node may be about several
+// platforms.
+func Parts(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}
 	var out []error
 	for _, e := range joined.Unwrap() {
-		out = append(out, flat(e)...)
+		out = append(out, Parts(e)...)
 	}
 	return out
 }
@@ -83,8 +84,16 @@ func (o Options) without(images []Image, failures []failure) ([]Image, error) {
 			images = slices.DeleteFunc(images, func(im Image) bool { return oci.PlatformKey(im.Platform) == oci.PlatformKey(p) })
 		}
 	}
-	if len(images) == 0 {
-		return nil, errors.Join(errs...)
+	if len(images) == 0 || o.lacks(images, failures) {
+		return images, errors.Join(errs...)
 	}
 	return images, nil
+}
+
+// lacks reports a required platform that a failed job was to build and has no image
+// of, whichever platform its error names.
+func (o Options) lacks(images []Image, failures []failure) bool {
+	return slices.ContainsFunc(failures, func(f failure) bool {
+		return slices.ContainsFunc(f.job.platforms, func(p oci.Platform) bool { return o.requires(p) && find(images, p) < 0 })
+	})
 }

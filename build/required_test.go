@@ -90,6 +90,22 @@ func TestWithoutAnyImageOptionalOrNotIsAFailure(t *testing.T) {
 	}
 }
 
+// A node that fails on two platforms and names one of them, the optional one, has
+// no image of the other either, whatever its error says.
+func TestRequiredPlatformWithoutAnImageFails(t *testing.T) {
+	a := &fake{name: "a", declared: parse(t, "linux/amd64 linux/s390x")}
+	b := &fake{name: "b", declared: parse(t, "linux/arm64")}
+	a.build = func(context.Context, Request) ([]Image, error) {
+		return nil, &DestinationError{Platform: &a.declared[1], Err: errors.New("broken")}
+	}
+	images, err := Run(t.Context(), nodes(a, b), Options{
+		Platforms: parse(t, "linux/amd64 linux/arm64 linux/s390x"), Required: parse(t, "linux/amd64 linux/arm64"),
+	})
+	if err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("%s, error %v", built(images), err)
+	}
+}
+
 // busy is a node that says how much it has to do.
 type busy struct {
 	*fake

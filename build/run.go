@@ -300,14 +300,7 @@ func (j job) named(err error) error {
 func (j job) report(sink report.Sink, state report.State, err error) {
 	ps := j.platforms
 	var node *NodeError
-	var lost *UnreachableError
-	switch {
-	case errors.As(err, &lost) && lost.Node != j.node.Name():
-		err = context.Canceled
-	case !errors.As(err, &node):
-	case node.Node != j.node.Name(): // another node's failure ended this one
-		err = context.Canceled
-	case node.Platform != nil:
+	if errors.As(err, &node) && node.Platform != nil {
 		ps = []oci.Platform{*node.Platform}
 	}
 	if len(ps) == 0 {

@@ -30,10 +30,9 @@ func (e *AttestationError) Error() string {
 // make. A build that must not make any does not get them.
 const attestArg = "BUILDKIT_ATTEST_"
 
-// wantedAttests are the attestations to ask for: the user's, by flag or else by
-// build argument, and provenance in its smallest form unless the user said
-// otherwise. A nil entry turns one off.
-func wantedAttests(spec *Spec) map[string]*string {
+// askedAttests are the attestations that the user spoke of, by flag or else by
+// build argument. A nil entry turns one off.
+func askedAttests(spec *Spec) map[string]*string {
 	out := map[string]*string{}
 	for k, v := range spec.Options.BuildArgs {
 		if kind, ok := strings.CutPrefix(k, attestArg); ok {
@@ -41,6 +40,13 @@ func wantedAttests(spec *Spec) map[string]*string {
 		}
 	}
 	maps.Copy(out, spec.Attests)
+	return out
+}
+
+// wantedAttests are the attestations to ask for: the user's, and provenance in its
+// smallest form unless the user said otherwise. A nil entry turns one off.
+func wantedAttests(spec *Spec) map[string]*string {
+	out := askedAttests(spec)
 	if _, ok := out[provenance]; !ok {
 		out[provenance] = defaultProvenance(spec)
 	}
@@ -61,8 +67,7 @@ func defaultProvenance(spec *Spec) *string {
 
 // warnUnattested says that images lack the provenance that they have by default.
 func warnUnattested(spec *Spec, sink report.Sink) {
-	given := spec.Options.BuildArgs[attestArg+strings.ToUpper(provenance)]
-	if _, asked := spec.Attests[provenance]; asked || given != "" || !dockerTypes(spec) {
+	if _, asked := askedAttests(spec)[provenance]; asked || !dockerTypes(spec) {
 		return
 	}
 	sink.Warn("oci-mediatypes=false", "the images have no provenance, which Docker's media types cannot hold; with --provenance=false this is not said")
@@ -195,10 +200,7 @@ func (s *Store) complete(m oci.Manifest) error {
 // one's place, which is left over in the registry. It returns whether that
 // happened.
 func (r received) apply(im *build.Image, s *Store) (replaced bool, err error) {
-	im.Attestations, im.AttestationEntries = r.attestations, r.entries
-	if len(r.attestations) > 0 {
-		im.Content = s
-	}
+	r.join(im, s)
 	if r.image.Digest == im.Manifest.Digest {
 		return false, nil
 	}
@@ -219,7 +221,7 @@ func presentBlobs(manifest oci.Blob) ([]oci.Descriptor, error) {
 
 // withoutDefaultAttestations leaves only what was asked for.
 func (s *Spec) withoutDefaultAttestations() *Spec {
-	if _, asked := s.Attests[provenance]; asked {
+	if _, asked := askedAttests(s)[provenance]; asked {
 		return s
 	}
 	c := *s

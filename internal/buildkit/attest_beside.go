@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/manifold-oci/manifold/build"
@@ -40,10 +42,23 @@ func (p *port) push(ctx context.Context, platforms []oci.Platform, repositories 
 	}
 	lost := p.readBeside(ctx, results)
 	if err == nil && lost != nil && ctx.Err() == nil {
-		for i := range plain {
-			plain[i].options = again(plain[i].options)
-		}
-		return p.solve(ctx, plain, "", keepGoing)
+		return p.pushAgain(ctx, plain, results, keepGoing)
+	}
+	return results, err
+}
+
+// pushAgain is a push of what was built and pushed by now; it took as long as both.
+func (p *port) pushAgain(ctx context.Context, targets []target, before []result, keepGoing bool) ([]result, error) {
+	took := map[string]time.Duration{}
+	for _, r := range before {
+		took[oci.PlatformKey(r.platform)] = r.took
+	}
+	for i := range targets {
+		targets[i].options = repeated(targets[i].options)
+	}
+	results, err := p.solve(ctx, targets, "", keepGoing)
+	for i := range results {
+		results[i].took += took[oci.PlatformKey(results[i].platform)]
 	}
 	return results, err
 }
@@ -110,27 +125,33 @@ func readBeside(ctx context.Context, r result, from source) (*beside, error) {
 }
 
 // fetchBeside begins to read the attestations that were made beside pushes. The
-// function that it returns waits for them and adds them to the images, one for
-// each result; false says that attestations are still to be made.
-func fetchBeside(ctx context.Context, results []result) func([]build.Image) bool {
-	got := make([]received, len(results))
-	group, ctx := errgroup.WithContext(ctx)
-	made := true
+// function that it returns waits for them: there is one for each result, nil where
+// attestations are still to be made.
+func fetchBeside(ctx context.Context, results []result) func() []*received {
+	made := make([]*received, len(results))
+	var wg sync.WaitGroup
 	for i, r := range results {
-		if made = made && r.beside != nil; made {
-			group.Go(func() error { return r.attestations(ctx, &got[i]) })
+		if r.beside == nil {
+			continue
 		}
-	}
-	return func(images []build.Image) bool {
-		if err := group.Wait(); err != nil || !made || len(images) < len(results) {
-			return false
-		}
-		for i, r := range results {
-			if images[i].Attestations, images[i].AttestationEntries = got[i].attestations, got[i].entries; len(got[i].entries) > 0 {
-				images[i].Content = r.store
+		wg.Go(func() {
+			var got received
+			if r.attestations(ctx, &got) == nil {
+				made[i] = &got
 			}
-		}
-		return true
+		})
+	}
+	return func() []*received {
+		wg.Wait()
+		return made
+	}
+}
+
+// join adds the attestations to the image that they were made for.
+func (r *received) join(im *build.Image, s *Store) {
+	im.Attestations, im.AttestationEntries = r.attestations, r.entries
+	if len(r.attestations) > 0 {
+		im.Content = s
 	}
 }
 

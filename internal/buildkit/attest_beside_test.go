@@ -66,12 +66,14 @@ func TestWhatWasMadeBesideAPushIsReadFromTheNode(t *testing.T) {
 		if r.beside, err = readBeside(t.Context(), r, node); err != nil {
 			return build.Image{}, err
 		}
-		images := []build.Image{{}}
-		if !fetchBeside(t.Context(), []result{r})(images) {
+		var im build.Image
+		if made := fetchBeside(t.Context(), []result{r})()[0]; made == nil {
 			err = errors.New("still to be attested")
+		} else {
+			made.join(&im, r.store)
 		}
-		images[0].Manifest.Descriptor, _ = r.image()
-		return images[0], err
+		im.Manifest.Descriptor, _ = r.image()
+		return im, err
 	}
 	im, err := attest(root, config.Digest.String())
 	if err != nil || im.Manifest.Digest != image.Digest || len(im.Attestations) != 1 || im.Attestations[0].Digest != attestation.Digest {

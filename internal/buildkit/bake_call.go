@@ -114,7 +114,7 @@ func (a *Answers) Print(w io.Writer) error {
 		_, _ = fmt.Fprintln(w)
 		own, err := a.print(w, name)
 		if err != nil {
-			_, _ = fmt.Fprintf(w, "error: %v\n", err)
+			_, _ = fmt.Fprintf(w, "error: %s\n", redact.Text(err.Error()))
 		}
 		code = worse(code, own, err)
 	}
@@ -153,8 +153,8 @@ func (a *Answers) print(w io.Writer, name string) (int, error) {
 func (a *Answers) printJSON(w io.Writer) error {
 	code := 0
 	targets := map[string]map[string]any{}
-	for name, t := range a.def.targets {
-		targets[name] = map[string]any{"build": t}
+	for _, name := range slices.Sorted(maps.Keys(a.def.targets)) {
+		targets[name] = map[string]any{"build": a.def.targets[name]}
 		call := a.by[name]
 		if call == nil {
 			continue

@@ -1,6 +1,7 @@
 package buildkit
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,9 @@ func (c *Command) Jobs() (Jobs, error) {
 		given = "parallel=" + given
 	}
 	var j Jobs
+	if given == "" {
+		return j, nil
+	}
 	seen := map[string]bool{}
 	for field := range strings.SplitSeq(given, ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(field), "=")
@@ -32,9 +36,6 @@ func (c *Command) Jobs() (Jobs, error) {
 			key, value = "mode", key
 		}
 		key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
-		if given == "" {
-			break
-		}
 		if seen[key] || !j.set(key, value) {
 			return Jobs{}, &UsageError{Flag: "jobs", Value: given, Reason: "want N, or fail-fast, defer-output or defer-error, and parallel=N"}
 		}
@@ -56,16 +57,23 @@ func (j *Jobs) set(key, value string) bool {
 	return false
 }
 
-// Evaluated is a build that leaves its result in the caches of nodes only.
+// Evaluated is a build that leaves its result in the caches of nodes only: no other
+// cache is written, that of a context neither.
 func (s *Spec) Evaluated() *Spec {
 	out := *s
 	out.Others = []client.ExportEntry{{Type: "cacheonly"}}
+	out.Options.CacheTo = nil
+	out.linked = maps.Clone(s.linked)
+	for name, o := range out.linked {
+		o.CacheTo = nil
+		out.linked[name] = o
+	}
 	return &out
 }
 
 // Again is a build that takes what an evaluation has left in the caches.
 func (s *Spec) Again() *Spec {
 	out := *s
-	out.Options.NoCache, out.Options.NoCacheFilter, out.Options.Pull = false, nil, false
+	out.Options = cached(s.Options)
 	return &out
 }

@@ -5,7 +5,9 @@ import (
 	"io"
 	"testing"
 
+	buildx "github.com/docker/buildx/build"
 	"github.com/manifold-oci/manifold/oci"
+	"github.com/moby/buildkit/client"
 )
 
 // The spellings are those of "buildx bake --jobs".
@@ -32,6 +34,19 @@ func TestJobs(t *testing.T) {
 		if got, err := bakeFlags(t, "--jobs="+given).Jobs(); !errors.As(err, &u) {
 			t.Errorf("%q = %+v, %v, want a usage error", given, got, err)
 		}
+	}
+}
+
+// A build that only evaluates writes no cache that others read.
+func TestEvaluationWritesNothing(t *testing.T) {
+	caches := []client.CacheOptionsEntry{{Type: "registry", Attrs: map[string]string{"ref": "r/c"}}}
+	s := &Spec{Options: buildx.Options{CacheTo: caches}, linked: map[string]buildx.Options{"base": {CacheTo: caches}}}
+	e := s.Evaluated()
+	if len(e.Options.CacheTo)+len(e.linked["base"].CacheTo) > 0 || len(e.Others) != 1 || e.Others[0].Type != "cacheonly" {
+		t.Errorf("%+v", e)
+	}
+	if len(s.Options.CacheTo) != 1 || len(s.linked["base"].CacheTo) != 1 {
+		t.Error("the build itself was changed")
 	}
 }
 

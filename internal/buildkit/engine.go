@@ -39,7 +39,7 @@ func (p *port) engine(ctx context.Context, platforms []oci.Platform, keepGoing b
 	for _, r := range results {
 		im, err := p.saved(ctx, r, taken)
 		if err != nil {
-			errs = append(errs, p.fault(&r.platform, err))
+			errs = append(errs, err)
 			continue
 		}
 		images = append(images, im)
@@ -59,7 +59,7 @@ func (p *port) checkEngine() error {
 	fail := func(reason string) error {
 		return &DriverError{Node: p.Name(), Driver: p.machine.Driver.Factory().Name(), Reason: reason}
 	}
-	for k, v := range p.spec.Attests {
+	for k, v := range askedAttests(p.spec) {
 		if v != nil {
 			return fail(k + ": this engine makes no attestations")
 		}
@@ -81,11 +81,14 @@ func (p *port) checkEngine() error {
 func (p *port) saved(ctx context.Context, r result, taken *takeOut) (build.Image, error) {
 	for n := 1; ; n++ {
 		im, err := p.savedOnce(ctx, r, taken)
-		if !errdefs.IsNotFound(err) || n == relayAttempts {
-			return im, err
+		switch {
+		case err == nil:
+			return im, nil
+		case !errdefs.IsNotFound(err) || n == relayAttempts:
+			return im, p.fault(&r.platform, err)
 		}
 		t := r.target
-		t.options.NoCache, t.options.NoCacheFilter, t.options.Pull = false, nil, false
+		t.options = cached(t.options)
 		again, err := p.solve(ctx, []target{t}, "", false)
 		if err != nil {
 			return build.Image{}, err

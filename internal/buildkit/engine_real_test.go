@@ -99,6 +99,11 @@ func TestEngineWithoutAnImageStoreBuildsWithoutAName(t *testing.T) {
 		!strings.Contains(err.Error(), "makes no attestations") {
 		t.Errorf("attestations: %v", err)
 	}
+	spec.Attests, spec.Options.BuildArgs = nil, map[string]string{"BUILDKIT_ATTEST_SBOM": "generator=g"}
+	if _, err := build.Run(t.Context(), n.Build(spec, BuildOptions{Registry: newClient()}), build.Options{Platforms: spec.Platforms}); err == nil ||
+		!strings.Contains(err.Error(), "sbom: this engine makes no attestations") {
+		t.Errorf("attestations by build argument: %v", err)
+	}
 }
 
 // imagesIn lists the images of an engine: their names by their ID.

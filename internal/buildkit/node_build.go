@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	buildx "github.com/docker/buildx/build"
 	"github.com/docker/buildx/driver"
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/internal/redact"
@@ -15,8 +17,9 @@ import (
 )
 
 // Build builds each platform as a target of its own. A node that can push by
-// digest pushes its images itself, and a second pass brings their attestations
-// to the client; a node that cannot, or may not, hands everything over.
+// digest pushes its images itself, and their attestations, which it makes beside
+// that or in a second pass, come to the client; a node that cannot, or may not,
+// hands everything over.
 //
 // Errors: *build.UnreachableError, *DriverError, *build.NodeError,
 // *build.DestinationError, or the cause of ctx.
@@ -40,7 +43,7 @@ func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, err
 	case err != nil:
 		return nil, err
 	case w == hands:
-		return p.relay(ctx, platforms, req.KeepGoing)
+		return p.relay(ctx, p.handed(ctx, platforms, nil), req.KeepGoing)
 	case w == saves:
 		return p.engine(ctx, platforms, req.KeepGoing)
 	}
@@ -66,7 +69,8 @@ func (p *port) way(ctx context.Context) (way, error) {
 	return hands, nil
 }
 
-// direct lets the node push, then fetches attestations if there are to be any.
+// direct lets the node push, and has the attestations brought if there are to be
+// any. What a node has built and could not push is relayed.
 func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing bool) ([]build.Image, error) {
 	repos, err := repositories(p.spec.Names)
 	if err != nil {
@@ -79,7 +83,11 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 	results, err := p.push(ctx, platforms, names, keepGoing)
 	if err != nil && p.couldNotPush(ctx, err) {
 		p.o.Report.Warn(p.Name(), fmt.Sprintf("the node could not push, what it has built passes through here: %v", err))
-		return p.relay(ctx, platforms, keepGoing)
+		images, err := p.relay(ctx, p.handed(ctx, platforms, cached), keepGoing)
+		if err != nil { // then nobody else speaks of what was pushed
+			images = append(images, p.unread(results)...)
+		}
+		return images, err
 	}
 	if err != nil && (!keepGoing || ctx.Err() != nil) {
 		return p.unread(results), err
@@ -88,14 +96,24 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 	return images, joined([]error{err, unfinished})
 }
 
-// finish reads what was pushed and brings its attestations.
+// finish reads what was pushed and brings its attestations. What fails for one
+// platform takes nothing from the others.
 func (p *port) finish(ctx context.Context, results []result, repos []ref.Reference, keepGoing bool) ([]build.Image, error) {
-	attest := fetchBeside(ctx, results)
-	images, err := p.readPushed(ctx, results, repos)
-	if attested := attest(images); attested || err != nil {
-		return images, err
+	beside := fetchBeside(ctx, results)
+	images, errs := p.readPushed(ctx, results, repos)
+	made := beside()
+	var open []*build.Image
+	for i := range images {
+		switch {
+		case errs[i] != nil:
+		case made[i] != nil:
+			made[i].join(&images[i], results[i].store)
+		default:
+			open = append(open, &images[i])
+		}
 	}
-	return p.attest(ctx, images, keepGoing)
+	errs = append(errs, p.attest(ctx, open, keepGoing))
+	return slices.DeleteFunc(images, func(im build.Image) bool { return im.Manifest.Digest == "" }), joined(errs)
 }
 
 // couldNotPush reports that a node has built its images and the push failed.
@@ -119,21 +137,17 @@ func (p *port) unread(results []result) []build.Image {
 	return images
 }
 
-// readPushed makes images of what was pushed. What cannot be read back is in
-// the result all the same, without its bytes.
-func (p *port) readPushed(ctx context.Context, results []result, repos []ref.Reference) ([]build.Image, error) {
-	var images []build.Image
-	var errs []error
-	for _, r := range results {
-		im, err := p.pushed(ctx, r, repos)
-		if err != nil {
-			errs = append(errs, p.blame(&r.platform, err))
-		}
-		if im.Manifest.Digest != "" {
-			images = append(images, im)
+// readPushed makes an image of each result, with an error where it could not be
+// read back: such an image has no bytes, or not even a digest.
+func (p *port) readPushed(ctx context.Context, results []result, repos []ref.Reference) ([]build.Image, []error) {
+	images, errs := make([]build.Image, len(results)), make([]error, len(results))
+	for i, r := range results {
+		var err error
+		if images[i], err = p.pushed(ctx, r, repos); err != nil {
+			errs[i] = p.blame(&r.platform, err)
 		}
 	}
-	return images, joined(errs)
+	return images, errs
 }
 
 func (p *port) pushed(ctx context.Context, r result, repos []ref.Reference) (build.Image, error) {
@@ -142,7 +156,7 @@ func (p *port) pushed(ctx context.Context, r result, repos []ref.Reference) (bui
 	if err != nil {
 		return im, err
 	}
-	im.Manifest.Descriptor = d
+	im.Manifest.Descriptor, im.Pushed = d, true
 	if !oci.IsImageManifest(d.MediaType) {
 		return im, &ExportError{Digest: d.Digest, Reason: "the frontend made a " + d.MediaType + " where one image was asked for"}
 	}
@@ -151,7 +165,7 @@ func (p *port) pushed(ctx context.Context, r result, repos []ref.Reference) (bui
 		return im, err
 	}
 	m, err := oci.ParseManifest(im.Manifest)
-	im.Config, im.Pushed = m.Config.Digest, err == nil
+	im.Config = m.Config.Digest
 	return im, err
 }
 
@@ -160,29 +174,34 @@ func (p *port) image(r result) build.Image {
 }
 
 // attest runs the second pass and adds what it brought to images.
-func (p *port) attest(ctx context.Context, images []build.Image, keepGoing bool) ([]build.Image, error) {
+func (p *port) attest(ctx context.Context, images []*build.Image, keepGoing bool) error {
 	if len(attested(p.spec)) == 0 {
-		return images, nil
+		return nil
 	}
+	var errs []error
 	var targets []target
+	of := map[string]*build.Image{}
 	for _, im := range images {
 		present, err := presentBlobs(im.Manifest)
 		if err != nil {
-			return images, p.fault(&im.Platform, err)
+			errs = append(errs, p.fault(&im.Platform, err))
+			continue
 		}
 		s := p.store(present...)
 		targets = append(targets, target{platform: im.Platform, store: s, options: attestOptions(p.spec, im.Platform, s)})
+		of[oci.PlatformKey(im.Platform)] = im
+	}
+	if len(targets) == 0 {
+		return joined(errs)
 	}
 	results, err := p.solve(ctx, targets, attestationLabel, keepGoing)
-	if err != nil {
-		return images, err
-	}
-	for i, r := range results {
-		if err := p.addAttestations(&images[i], r); err != nil {
-			return images, p.fault(&r.platform, err)
+	errs = append(errs, err)
+	for _, r := range results {
+		if err := p.addAttestations(of[oci.PlatformKey(r.platform)], r); err != nil {
+			errs = append(errs, p.fault(&r.platform, err))
 		}
 	}
-	return images, nil
+	return joined(errs)
 }
 
 func (p *port) addAttestations(im *build.Image, r result) error {
@@ -203,14 +222,24 @@ func (p *port) addAttestations(im *build.Image, r result) error {
 	return err
 }
 
-// relay has the node hand everything over.
-func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bool) ([]build.Image, error) {
+// handed are the targets of a node that hands everything over; was, if there is
+// one, is what a build before this one says of the options.
+func (p *port) handed(ctx context.Context, platforms []oci.Platform, was func(buildx.Options) buildx.Options) []target {
 	var targets []target
 	for _, pl := range platforms {
 		s := p.store()
 		s.relay, s.source = p.relays, p.content(ctx)
-		targets = append(targets, target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)})
+		t := target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)}
+		if was != nil {
+			t.options = was(t.options)
+		}
+		targets = append(targets, t)
 	}
+	return targets
+}
+
+// relay has the node hand everything over.
+func (p *port) relay(ctx context.Context, targets []target, keepGoing bool) ([]build.Image, error) {
 	results, err := p.export(ctx, targets, keepGoing)
 	var images []build.Image
 	errs := []error{err}
@@ -231,25 +260,52 @@ func (p *port) relay(ctx context.Context, platforms []oci.Platform, keepGoing bo
 func (p *port) export(ctx context.Context, targets []target, keepGoing bool) ([]result, error) {
 	for n := 1; ; n++ {
 		results, err := p.solve(ctx, targets, "", keepGoing)
-		platform, cause := relayFailure(targets)
-		if err == nil || cause == nil || context.Cause(ctx) != nil {
+		causes := relayFailures(targets)
+		if err == nil || len(causes) == 0 || context.Cause(ctx) != nil {
 			return results, err
 		}
-		if n == relayAttempts || !registry.Passing(cause) {
-			return results, p.blame(platform, cause)
+		if n == relayAttempts || !registry.Passing(causes[0].err) {
+			return results, p.blamed(err, causes)
 		}
-		p.nodes.options.Report.Warn(p.relays.repo.Name(), fmt.Sprintf("%v; node %s is asked again", cause, p.Name()))
+		p.nodes.options.Report.Warn(p.relays.repo.Name(), fmt.Sprintf("%v; node %s is asked again", causes[0].err, p.Name()))
+		for i := range targets {
+			targets[i].options = cached(targets[i].options)
+		}
 	}
 }
 
-// relayFailure is what a registry said to one of the exports, and to which.
-func relayFailure(targets []target) (platform *oci.Platform, first error) {
+// relayFailure is what a registry said to the export of a platform.
+type relayFailure struct {
+	platform oci.Platform
+	err      error
+}
+
+func relayFailures(targets []target) []relayFailure {
+	var out []relayFailure
 	for _, t := range targets {
-		if err := t.store.takeFailure(); first == nil && err != nil {
-			platform, first = &t.platform, err
+		if err := t.store.takeFailure(); err != nil {
+			out = append(out, relayFailure{t.platform, err})
 		}
 	}
-	return platform, first
+	return out
+}
+
+// blamed puts what the registry said in place of what the node made of it; what
+// failed on other platforms stays.
+func (p *port) blamed(err error, causes []relayFailure) error {
+	var errs []error
+	of := map[string]bool{}
+	for _, c := range causes {
+		errs = append(errs, p.blame(&c.platform, c.err))
+		of[oci.PlatformKey(c.platform)] = true
+	}
+	for _, part := range build.Parts(err) {
+		var node *build.NodeError
+		if errors.As(part, &node) && node.Platform != nil && !of[oci.PlatformKey(*node.Platform)] {
+			errs = append(errs, part)
+		}
+	}
+	return joined(errs)
 }
 
 func (p *port) relayed(r result) (build.Image, error) {

@@ -334,7 +334,7 @@ func TestAttestationsComeWithoutLayersAndLeaveNoLitter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range m.Layers {
+		for _, d := range append(m.Layers, m.Config, im.Manifest.Descriptor) {
 			if _, err := im.Content.OpenBlob(t.Context(), d); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s came through the client: %v", d.Digest, err)
 			}
@@ -491,15 +491,14 @@ func TestBuildThatDoesNotRepeatItselfUsesTheAttestedImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images, err := p.readPushed(t.Context(), results, repos)
-	if err != nil {
-		t.Fatal(err)
+	images, errs := p.readPushed(t.Context(), results, repos)
+	if errs[0] != nil {
+		t.Fatal(errs[0])
 	}
 	pushed := images[0].Manifest.Digest
 	// The second pass sees another context, as one that downloads would.
 	spec.Options.Inputs.ContextPath = buildContext(t, copyFile, 2<<20+1)
-	images, err = p.attest(t.Context(), images, false)
-	if err != nil {
+	if err := p.attest(t.Context(), []*build.Image{&images[0]}, false); err != nil {
 		t.Fatal(err)
 	}
 	im := images[0]
@@ -611,6 +610,70 @@ func TestSeveralPlatformsOnOneNode(t *testing.T) {
 	if len(images) != 1 || images[0].Platform.Architecture != "s390x" {
 		t.Errorf("kept going to %v", images)
 	}
+}
+
+// unread is a registry that does not give back the first manifest it is asked for.
+type unread struct {
+	*countedRegistry
+	once sync.Once
+	lost oci.Descriptor
+}
+
+func (u *unread) FetchPushed(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
+	var err error
+	u.once.Do(func() { u.lost, err = d, errors.New("it is not there") })
+	if err != nil {
+		return oci.Blob{}, err
+	}
+	return u.countedRegistry.FetchPushed(ctx, repo, d)
+}
+
+func TestPlatformThatFailsTakesNoAttestationsFromOthers(t *testing.T) {
+	f, err := ParseNodeFlag(startNode(t, "linux/amd64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Platforms = parsePlatforms(t, "linux/amd64", "linux/s390x")
+	reg := &unread{countedRegistry: startRegistry(t)}
+	n := openNodes(t, NodeOptions{Nodes: []NodeFlag{f}})
+	spec := newSpec(t, buildContext(t, copyFile, 64), f.Platforms, reg.host+"/d/app:1")
+	p := n.Build(spec, BuildOptions{Registry: reg})[0].(*port)
+	images, err := p.direct(t.Context(), f.Platforms, true)
+	if err == nil || len(build.Parts(err)) != 1 || len(images) != 2 {
+		t.Fatalf("%d images, %v", len(images), err)
+	}
+	for _, im := range images {
+		if !im.Pushed {
+			t.Errorf("%s was pushed", im.Manifest.Digest)
+		}
+		if im.Manifest.Digest != reg.lost.Digest {
+			checkAttestations(t, im, reg.host+"/d/app")
+		}
+	}
+
+	// The same of the second pass: one image of the two cannot be attested.
+	images, errs := p.readPushed(t.Context(), mustPush(t, p, f.Platforms, reg.host+"/d/app"), []ref.Reference{{Host: reg.host, Repository: "d/app"}})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	images[0].Manifest.Bytes = []byte("{}")
+	if err := p.attest(t.Context(), []*build.Image{&images[0], &images[1]}, true); err == nil || len(build.Parts(err)) != 1 {
+		t.Errorf("error %v", err)
+	}
+	checkAttestations(t, images[1], reg.host+"/d/app")
+}
+
+func mustPush(t *testing.T, p *port, platforms []oci.Platform, repository string) []result {
+	t.Helper()
+	var targets []target
+	for _, pl := range platforms {
+		targets = append(targets, target{platform: pl, options: pushOptions(p.spec, pl, []string{repository})})
+	}
+	results, err := p.solve(t.Context(), targets, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
 }
 
 func TestDockerfileFromStandardInputReachesEveryNodeAndPass(t *testing.T) {

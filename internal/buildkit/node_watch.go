@@ -40,7 +40,7 @@ func (p *port) watched(ctx context.Context, progress progress.Writer) (context.C
 	if err != nil { // then there is no build to watch
 		return ctx, progress, cancel
 	}
-	w := &watch{timeout: max(p.nodes.options.Timeout, watchFloor), ask: func(ctx context.Context) error {
+	w := &watch{timeout: p.patience(), ask: func(ctx context.Context) error {
 		_, err := c.ListWorkers(ctx)
 		return err
 	}}
@@ -98,13 +98,7 @@ func (p *port) lost(ctx context.Context, targets []target, err error) error {
 	if grpcerrors.Code(err) != codes.Unavailable {
 		return nil
 	}
-	c, dialled := p.machine.Driver.Client(context.WithoutCancel(ctx))
-	if dialled == nil {
-		timed, cancel := context.WithTimeout(ctx, watchFloor)
-		defer cancel()
-		_, dialled = c.ListWorkers(timed)
-	}
-	if dialled == nil {
+	if p.answers(ctx) {
 		return nil
 	}
 	var platform *oci.Platform
@@ -113,6 +107,22 @@ func (p *port) lost(ctx context.Context, targets []target, err error) error {
 	}
 	return p.fault(platform, &LostError{Err: err})
 }
+
+// answers asks a node whether it is there. Any answer will do, also an error; a
+// connection that is refused is none.
+func (p *port) answers(ctx context.Context) bool {
+	c, err := p.machine.Driver.Client(context.WithoutCancel(ctx))
+	if err != nil {
+		return false
+	}
+	timed, cancel := context.WithTimeout(ctx, p.patience())
+	defer cancel()
+	_, err = c.ListWorkers(timed)
+	return timed.Err() == nil && grpcerrors.Code(err) != codes.Unavailable
+}
+
+// patience is how long a node that builds may take to answer.
+func (p *port) patience() time.Duration { return max(p.nodes.options.Timeout, watchFloor) }
 
 // lively tells the watch of progress.
 type lively struct {

@@ -17,10 +17,8 @@ func WarningSink(w io.Writer) report.Sink {
 		switch {
 		case e.Kind == report.Wait:
 			_, _ = fmt.Fprintf(w, "waiting %s for %s: %s\n", e.Delay.Round(100*time.Millisecond), e.Target, e.Text)
-		case e.Kind == report.Warning && e.Target != "":
-			_, _ = fmt.Fprintf(w, "warning: %s: %s\n", e.Target, e.Text)
 		case e.Kind == report.Warning:
-			_, _ = fmt.Fprintf(w, "warning: %s\n", e.Text)
+			_, _ = fmt.Fprintf(w, "warning: %s\n", warningText(e))
 		}
 	}
 }

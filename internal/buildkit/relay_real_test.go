@@ -5,13 +5,16 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/manifold-oci/manifold/build"
 	"github.com/manifold-oci/manifold/internal/registrytest"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
+	"github.com/moby/buildkit/client"
 )
 
 // client is the registry client as a build sees it.
@@ -91,8 +94,45 @@ func TestRelayAsksTheNodeAgainWhenAnUploadBreaks(t *testing.T) {
 	r := registrytest.Distribution(t)
 	r.Fault(registrytest.Fault{Method: "PUT", Cut: registrytest.CutRequest, After: 1 << 20, Times: 2})
 	spec := newSpec(t, buildContext(t, copyFile, 3<<20), parsePlatforms(t, "linux/amd64"), r.Reference("d/app", "1"))
-	im := runWith(t, openPair(t), spec, BuildOptions{Registry: newClient(), Relay: true})[0]
+	spec.Options.NoCache = true
+	var shown cachedSteps
+	im := runWith(t, openPair(t), spec, BuildOptions{Registry: newClient(), Relay: true, Progress: &shown})[0]
 	relayedOnce(t, r, im)
+	if n := shown.n.Load(); n == 0 {
+		t.Error("the node was asked to build again what it had just built")
+	}
+}
+
+// cachedSteps is a progress writer that counts the steps that a cache answered.
+type cachedSteps struct {
+	silent
+	n atomic.Int32
+}
+
+func (c *cachedSteps) Write(s *client.SolveStatus) {
+	for _, v := range s.Vertexes {
+		if v.Cached && strings.Contains(v.Name, "COPY") {
+			c.n.Add(1)
+		}
+	}
+}
+
+// What a registry said to one platform takes the place of what the node made of
+// that, and of nothing else.
+func TestBlameIsOfEachPlatform(t *testing.T) {
+	ps := parsePlatforms(t, "linux/amd64", "linux/arm64")
+	p := &port{machine: &machine{name: "n"}}
+	missing := p.fault(&ps[1], errors.New("COPY missing"))
+	said := &registry.Error{Op: "begin upload", Status: 403}
+	err := p.blamed(errors.Join(p.fault(&ps[0], errors.New("rpc error")), missing), []relayFailure{{ps[0], said}})
+	var parts []string
+	for _, e := range build.Parts(err) {
+		parts = append(parts, e.Error())
+	}
+	want := []string{(&build.DestinationError{Platform: &ps[0], Err: said}).Error(), missing.Error()}
+	if diff := cmp.Diff(want, parts); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestRelayEndsWithWhatTheRegistrySaid(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"testing/iotest"
 
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
 	"github.com/containerd/containerd/v2/core/content"
@@ -186,7 +187,7 @@ func TestRelayTakesNoOtherBytesFromTheNode(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"others":  bytes.NewReader(noise(1<<20 + 1)[1:]),
 		"fewer":   bytes.NewReader(b[1:]),
-		"a break": io.MultiReader(bytes.NewReader(b[1:]), errorReader{broken}),
+		"a break": io.MultiReader(bytes.NewReader(b[1:]), iotest.ErrReader(broken)),
 	} {
 		r := registrytest.Distribution(t)
 		s := relayStore(t, r)
@@ -203,10 +204,6 @@ func TestRelayTakesNoOtherBytesFromTheNode(t *testing.T) {
 		}
 	}
 }
-
-type errorReader struct{ err error }
-
-func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 
 func TestRelayThatIsCancelledIsNotWhatFailed(t *testing.T) {
 	r := registrytest.Distribution(t)

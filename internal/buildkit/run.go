@@ -21,7 +21,7 @@ import (
 type target struct {
 	platform oci.Platform
 	options  buildx.Options
-	store    *Store // what its export goes to, nil if to a registry
+	store    *Store // what its export goes to; of a push, where its attestations are brought
 }
 
 // result is a target that was solved.

@@ -92,19 +92,26 @@ func besideOptions(spec *Spec, p oci.Platform, push buildx.Options) buildx.Optio
 	return push
 }
 
-// again are options for a build that was made just now: all steps come from the
-// cache, and nothing is exported a second time. Inline cache stays, it is part of
-// the image config.
-func again(o buildx.Options) buildx.Options {
+// cached are options for a build that was made just now: all steps come from the
+// node's cache.
+func cached(o buildx.Options) buildx.Options {
 	o.NoCache, o.NoCacheFilter, o.Pull = false, nil, false
+	return o
+}
+
+// repeated are those of a build that came to its end before: its cache is not
+// exported a second time. Inline cache stays, it is part of the image config.
+func repeated(o buildx.Options) buildx.Options {
+	o = cached(o)
 	o.CacheTo = inlineOnly(o.CacheTo)
-	o.ProvenanceResponseMode = confutil.MetadataProvenanceModeDisabled
 	return o
 }
 
 // attestOptions are storeOptions for an image that was built just now.
 func attestOptions(spec *Spec, p oci.Platform, store *Store) buildx.Options {
-	return again(storeOptions(spec, p, store))
+	o := repeated(storeOptions(spec, p, store))
+	o.ProvenanceResponseMode = confutil.MetadataProvenanceModeDisabled
+	return o
 }
 
 // commitAttrs are the user's attributes that decide the bytes of the image.

@@ -59,9 +59,29 @@ func TestAttestationsAskedForByBuildArgument(t *testing.T) {
 	if diff := cmp.Diff(map[string]*string{"sbom": str("generator=g"), "provenance": str("mode=max")}, wantedAttests(spec)); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff([]string{"provenance", "sbom"}, attested(spec.withoutDefaultAttestations())); diff != "" {
+		t.Errorf("without those by default: %s", diff)
+	}
 	spec.Attests = map[string]*string{"provenance": nil}
 	if diff := cmp.Diff([]string{"sbom"}, attested(spec)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What was built just now comes from the cache; caches are exported a second time
+// only where the first build did not come to that.
+func TestBuildsThatAreRepeated(t *testing.T) {
+	o := buildx.Options{
+		NoCache: true, NoCacheFilter: []string{"x"}, Pull: true, ProvenanceResponseMode: "max",
+		CacheTo: []client.CacheOptionsEntry{{Type: "inline"}, {Type: "registry", Attrs: map[string]string{"ref": "r/c"}}},
+	}
+	for name, c := range map[string]struct {
+		got    buildx.Options
+		caches int
+	}{"cached": {cached(o), 2}, "repeated": {repeated(o), 1}} {
+		if c.got.NoCache || c.got.NoCacheFilter != nil || c.got.Pull || c.got.ProvenanceResponseMode != "max" || len(c.got.CacheTo) != c.caches {
+			t.Errorf("%s: %+v", name, c.got)
+		}
 	}
 }
 
