@@ -53,10 +53,7 @@ func (p *port) pushAgain(ctx context.Context, targets []target, before []result,
 	for _, r := range before {
 		took[oci.PlatformKey(r.platform)] = r.took
 	}
-	for i := range targets {
-		targets[i].options = repeated(targets[i].options)
-	}
-	results, err := p.solve(ctx, targets, "", keepGoing)
+	results, err := p.solve(ctx, repeat(targets, repeated), "", keepGoing)
 	for i := range results {
 		results[i].took += took[oci.PlatformKey(results[i].platform)]
 	}

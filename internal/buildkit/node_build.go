@@ -43,7 +43,7 @@ func (p *port) Build(ctx context.Context, req build.Request) ([]build.Image, err
 	case err != nil:
 		return nil, err
 	case w == hands:
-		return p.relay(ctx, p.handed(ctx, platforms, nil), req.KeepGoing)
+		return p.relay(ctx, p.handed(ctx, platforms), req.KeepGoing)
 	case w == saves:
 		return p.engine(ctx, platforms, req.KeepGoing)
 	}
@@ -83,7 +83,7 @@ func (p *port) direct(ctx context.Context, platforms []oci.Platform, keepGoing b
 	results, err := p.push(ctx, platforms, names, keepGoing)
 	if err != nil && p.couldNotPush(ctx, err) {
 		p.o.Report.Warn(p.Name(), fmt.Sprintf("the node could not push, what it has built passes through here: %v", err))
-		images, err := p.relay(ctx, p.handed(ctx, platforms, cached), keepGoing)
+		images, err := p.relay(ctx, repeat(p.handed(ctx, platforms), cached), keepGoing)
 		if err != nil { // then nobody else speaks of what was pushed
 			images = append(images, p.unread(results)...)
 		}
@@ -222,18 +222,22 @@ func (p *port) addAttestations(im *build.Image, r result) error {
 	return err
 }
 
-// handed are the targets of a node that hands everything over; was, if there is
-// one, is what a build before this one says of the options.
-func (p *port) handed(ctx context.Context, platforms []oci.Platform, was func(buildx.Options) buildx.Options) []target {
+// handed are the targets of a node that hands everything over.
+func (p *port) handed(ctx context.Context, platforms []oci.Platform) []target {
 	var targets []target
 	for _, pl := range platforms {
 		s := p.store()
 		s.relay, s.source = p.relays, p.content(ctx)
-		t := target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)}
-		if was != nil {
-			t.options = was(t.options)
-		}
-		targets = append(targets, t)
+		targets = append(targets, target{platform: pl, store: s, options: storeOptions(p.spec, pl, s)})
+	}
+	return targets
+}
+
+// repeat has targets built once more, with options that say what the first build
+// has left: [cached] or [repeated].
+func repeat(targets []target, as func(buildx.Options) buildx.Options) []target {
+	for i := range targets {
+		targets[i].options = as(targets[i].options)
 	}
 	return targets
 }
@@ -268,9 +272,7 @@ func (p *port) export(ctx context.Context, targets []target, keepGoing bool) ([]
 			return results, p.blamed(err, causes)
 		}
 		p.nodes.options.Report.Warn(p.relays.repo.Name(), fmt.Sprintf("%v; node %s is asked again", causes[0].err, p.Name()))
-		for i := range targets {
-			targets[i].options = cached(targets[i].options)
-		}
+		targets = repeat(targets, cached)
 	}
 }
 
