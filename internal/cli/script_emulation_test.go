@@ -57,7 +57,7 @@ func emulating(k *kit, args []string) {
 		inKernel(n.cmd, qemu, dir)
 	case "own":
 		k.ts.Check(os.Symlink(qemu, filepath.Join(dir, "buildkit-qemu-aarch64")))
-		n.cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+k.ts.Getenv("PATH"))
+		n.cmd.Env = append(n.cmd.Env, "PATH="+dir+string(filepath.ListSeparator)+k.ts.Getenv("PATH"))
 	default:
 		k.fail("emulating: unknown %q", args[1])
 	}
@@ -80,47 +80,20 @@ func daemon(k *kit, args []string) {
 
 // serve runs a node until the script ends and sets its variable.
 func (k *kit) serve(name string, n *buildNode) {
-	stderr, err := n.cmd.StderrPipe()
-	k.ts.Check(err)
-	err = n.cmd.Start()
+	err := n.start()
 	if errors.Is(err, syscall.EPERM) && n.cmd.SysProcAttr.Cloneflags != 0 {
 		k.TB.Skipf("user namespaces cannot be made here: %v", err)
 	}
-	k.ts.Check(err)
-	if err := n.await(stderr); err != nil {
-		if n.cmd.ProcessState.ExitCode() == noNamespace {
-			k.TB.Skipf("binfmt_misc has no namespaces here: %v", err)
-		}
-		k.fail("%v", err)
+	if err != nil && n.cmd.ProcessState.ExitCode() == noNamespace {
+		k.TB.Skipf("binfmt_misc has no namespaces here: %v", err)
 	}
-	k.ts.Defer(func() {
-		_ = n.cmd.Process.Signal(syscall.SIGTERM)
-		<-n.drained
-		_ = n.cmd.Wait()
-	})
+	k.ts.Check(err)
+	k.ts.Defer(func() { n.end(syscall.SIGTERM) })
 	k.ts.Setenv(name, n.endpoint)
 }
 
 // noNamespace is how a node ends when binfmt_misc cannot be mounted.
 const noNamespace = 77
-
-// newNode is a buildkitd with its state and socket in dir.
-func newNode(dir, platforms string) (*buildNode, error) {
-	bin, err := built("buildkitd", "github.com/moby/buildkit/cmd/buildkitd")
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"--root", filepath.Join(dir, "root"), "--addr", "unix://" + filepath.Join(dir, "s"), "--containerd-worker=false",
-		"--oci-worker=true", "--oci-worker-snapshotter=native"}
-	for p := range strings.SplitSeq(platforms, ",") {
-		if p != "" {
-			args = append(args, "--oci-worker-platform", p)
-		}
-	}
-	cmd := exec.Command(bin, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return &buildNode{endpoint: "unix://" + filepath.Join(dir, "s"), drained: make(chan struct{}), cmd: cmd}, nil
-}
 
 // aarch64 is the line for binfmt_misc: the head of an ELF file for that processor.
 // F opens the interpreter now, so that it is there in every root.
@@ -137,7 +110,7 @@ printf '%%s' '%s%s:F' >%s/register
 exec "$@"`, binfmt, noNamespace, aarch64, qemu, binfmt)
 	cmd.Args = append([]string{"sh", "-ec", script, "sh"}, append(slices.Clone(cmd.Args), "--rootless")...)
 	cmd.Path = "/bin/sh"
-	cmd.Env = append(os.Environ(), "USER=builder", "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	cmd.Env = append(cmd.Env, "USER=builder", "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: ids, GidMappings: ids,

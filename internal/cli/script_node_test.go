@@ -54,8 +54,7 @@ func builder(k *kit, args []string) {
 
 // tool NAME: builds a program that is to be had from a module that go.mod
 // requires, unless it is in bin already: buildkitd, buildctl, buildx, crane. bin is in
-// PATH. "tool exitfor" is testdata/exitfor, for build contexts; $EXITFOR is its
-// path.
+// PATH.
 func tool(k *kit, args []string) {
 	packages := map[string]string{
 		"buildkitd": "github.com/moby/buildkit/cmd/buildkitd",
@@ -64,12 +63,6 @@ func tool(k *kit, args []string) {
 		"crane":     "github.com/google/go-containerregistry/cmd/crane",
 	}
 	for _, name := range args {
-		if name == "exitfor" {
-			path, err := exitfor()
-			k.ts.Check(err)
-			k.ts.Setenv("EXITFOR", path)
-			continue
-		}
 		if packages[name] == "" {
 			k.fail("tool: unknown %q", name)
 		}
@@ -106,16 +99,6 @@ func goBuild(path, pkg string) error {
 	}
 	return nil
 }
-
-// exitfor is the program of testdata/exitfor, static.
-var exitfor = sync.OnceValues(func() (string, error) {
-	dir, err := nodes.temp()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "exitfor")
-	return path, goBuild(path, "./testdata/exitfor")
-})
 
 // withNodes stops the nodes when all tests have run.
 type withNodes struct{ m *testing.M }
@@ -210,6 +193,17 @@ func (k *kit) removeAll(dir string) {
 // startNode runs a buildkitd and waits until it says that it listens. edit may
 // change the command before it starts.
 func startNode(dir, platforms string, edit func(*exec.Cmd)) (*buildNode, error) {
+	n, err := newNode(dir, platforms)
+	if err != nil {
+		return nil, err
+	}
+	edit(n.cmd)
+	return n, n.start()
+}
+
+// newNode is a buildkitd with its state and socket in dir, not started. Without
+// platforms it lists those that it finds.
+func newNode(dir, platforms string) (*buildNode, error) {
 	bin, err := built("buildkitd", "github.com/moby/buildkit/cmd/buildkitd")
 	if err != nil {
 		return nil, err
@@ -221,21 +215,27 @@ func startNode(dir, platforms string, edit func(*exec.Cmd)) (*buildNode, error) 
 	args := []string{"--root", filepath.Join(dir, "root"), "--addr", n.endpoint, "--containerd-worker=false",
 		"--oci-worker=true", "--oci-worker-snapshotter=native"}
 	for p := range strings.SplitSeq(platforms, ",") {
-		args = append(args, "--oci-worker-platform", p)
+		if p != "" {
+			args = append(args, "--oci-worker-platform", p)
+		}
 	}
 	n.cmd = exec.Command(bin, args...)
 	n.cmd.Env = append(os.Environ(), "TMPDIR="+dir) // a node that is killed leaves folders there
 	// A node goes with a test binary that is killed.
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	edit(n.cmd)
+	return n, nil
+}
+
+// start waits until the node says that it listens.
+func (n *buildNode) start() error {
 	stderr, err := n.cmd.StderrPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	return n, n.await(stderr)
+	return n.await(stderr)
 }
 
 func (n *buildNode) await(stderr io.Reader) error {
