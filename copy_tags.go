@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 
+	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
 	"github.com/manifold-oci/manifold/ref"
+	"github.com/opencontainers/go-digest"
 )
 
 // readTags makes an item of every tag that is wanted.
@@ -18,8 +19,7 @@ func (c *copier) readTags(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fallback := regexp.MustCompile(`^sha(256|512)-[0-9a-f]{64,128}$`)
-	kept := slices.DeleteFunc(tags, fallback.MatchString)
+	kept := slices.DeleteFunc(tags, listsReferrers)
 	if n := len(tags) - len(kept); n > 0 {
 		c.m.o.Report.Warn(c.o.Source.String(), fmt.Sprintf("%d tags that list referrers are left out: --referrers copies what they list", n))
 	}
@@ -35,6 +35,12 @@ func (c *copier) readTags(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// listsReferrers reports a tag that takes the place of the referrers API.
+func listsReferrers(tag string) bool {
+	_, kind, ok := oci.Companion(tag)
+	return ok && kind == ""
 }
 
 func (c *copier) readTag(ctx context.Context, tag string) error {
@@ -82,16 +88,15 @@ func (c *copier) cosign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	signs := regexp.MustCompile(`^sha256-([0-9a-f]{64})\.(sig|att|sbom)$`)
-	copied := map[string]bool{}
+	copied := map[digest.Digest]bool{}
 	for _, item := range c.items {
 		for _, m := range append([]publish.Manifest{{Blob: item.Root}}, item.Manifests...) {
-			copied[m.Digest.Encoded()] = true
+			copied[m.Digest] = true
 		}
 	}
 	for _, tag := range tags {
-		part := signs.FindStringSubmatch(tag)
-		if part == nil || !copied[part[1]] || c.names(tag) {
+		subject, kind, _ := oci.Companion(tag)
+		if kind == "" || !copied[subject] || c.names(tag) {
 			continue
 		}
 		root, err := c.m.resolve(ctx, withTag(c.o.Source, tag))

@@ -3,7 +3,6 @@ package layout
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/opencontainers/go-digest"
@@ -35,15 +34,9 @@ func isCompanion(e oci.Entry) bool {
 	return e.Annotations[annotationSubject] != "" || slices.ContainsFunc(Tags(e), isCompanionTag)
 }
 
-// isCompanionTag reports sha256-HEX, the tag that lists referrers where there is
-// no API, and with .sig, .att or .sbom after it those of cosign.
 func isCompanionTag(tag string) bool {
-	algorithm, rest, _ := strings.Cut(tag, "-")
-	hex, kind, more := strings.Cut(rest, ".")
-	if more && !slices.Contains([]string{"sig", "att", "sbom"}, kind) {
-		return false
-	}
-	return digest.Digest(algorithm+":"+hex).Validate() == nil
+	_, _, ok := oci.Companion(tag)
+	return ok
 }
 
 // withoutParts drops entries without a name that have a subject, and those that
