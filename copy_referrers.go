@@ -128,7 +128,7 @@ func (c *copier) refer(ctx context.Context, subject oci.Descriptor, found []oci.
 			if b.Bytes == nil {
 				continue
 			}
-			d = described(b)
+			d = oci.Referrer(b) // registries have been seen to list something else
 		}
 		if len(c.listed[subject.Digest]) == 0 {
 			c.subjects = append(c.subjects, subject)
@@ -136,26 +136,6 @@ func (c *copier) refer(ctx context.Context, subject oci.Descriptor, found []oci.
 		c.listed[subject.Digest] = append(c.listed[subject.Digest], d)
 	}
 	return nil
-}
-
-// described is a referrer as lists show it (distribution-spec, "Listing
-// Referrers"): its artifact type, or that of its config, and its annotations.
-// Registries have been seen to show something else.
-func described(b oci.Blob) oci.Descriptor {
-	d := b.Descriptor
-	if oci.IsIndex(b.MediaType) {
-		if idx, err := oci.ParseIndex(b); err == nil {
-			d.ArtifactType, d.Annotations = idx.ArtifactType, idx.Annotations
-		}
-		return d
-	}
-	if m, err := oci.ParseManifest(b); err == nil {
-		d.ArtifactType, d.Annotations = m.ArtifactType, m.Annotations
-		if d.ArtifactType == "" {
-			d.ArtifactType = m.Config.MediaType
-		}
-	}
-	return d
 }
 
 // referrer adds one referrer as an item without a tag. It has no bytes when it

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -169,17 +170,10 @@ func attestationOf(n *node) Attestation {
 }
 
 func artifactOf(n *node) Artifact {
-	a := Artifact{
-		Digest: n.desc.Digest, MediaType: n.desc.MediaType, Size: n.desc.Size, ArtifactType: n.desc.ArtifactType,
+	return Artifact{
+		Digest: n.desc.Digest, MediaType: n.desc.MediaType, Size: n.desc.Size, ArtifactType: cmp.Or(n.desc.ArtifactType, n.manifest.Type()),
 		ContentSize: contentSize(n.manifest), Platform: n.platformText(), DescriptorAnnotations: n.desc.Annotations, Problem: problem(n),
 	}
-	if a.ArtifactType == "" {
-		a.ArtifactType = n.manifest.ArtifactType
-	}
-	if a.ArtifactType == "" && n.parsed {
-		a.ArtifactType = n.manifest.Config.MediaType
-	}
-	return a
 }
 
 func problem(n *node) Problem {

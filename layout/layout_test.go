@@ -123,6 +123,23 @@ func TestWhatRefersToAnImageIsNone(t *testing.T) {
 	}
 }
 
+// TestReferrersAreDescribed by their manifests: oras lists what it stores without
+// an artifact type.
+func TestReferrersAreDescribed(t *testing.T) {
+	f := newFiles()
+	a := f.image("a")
+	signature := f.blob(oci.MediaTypeManifest, []byte(`{"schemaVersion":2,"mediaType":"`+oci.MediaTypeManifest+`","artifactType":"example/one","config":`+
+		entry(f.blob("application/vnd.oci.empty.v1+json", []byte(`{}`)), "")+`,"layers":[],"subject":`+entry(a, "")+`,"annotations":{"signed":"by me"}}`))
+	eachKind(t, f.index(tagged(a, "1"), entry(signature, "")), func(t *testing.T, l *Layout) {
+		want := signature
+		want.ArtifactType, want.Annotations = "example/one", map[string]string{"signed": "by me"}
+		got, err := l.Referrers(t.Context(), a.Digest)
+		if diff := cmp.Diff([]oci.Descriptor{want}, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
 func TestImagesAreInTheOrderOfIndexJSON(t *testing.T) {
 	f := newFiles()
 	a, b := f.image("a"), f.image("b")

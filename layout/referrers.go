@@ -30,7 +30,7 @@ func (l *Layout) Referrers(ctx context.Context, d digest.Digest) ([]oci.Descript
 			return nil, err
 		}
 		if s := subjectOf(b); s != nil && s.Digest == d {
-			found = append(found, e.Descriptor)
+			found = append(found, oci.Referrer(b))
 		}
 	}
 	return oci.Unique(found), nil

@@ -239,6 +239,32 @@ func at(prefix string, err error) error {
 	return err
 }
 
+// Type says what kind of artifact a manifest is: its artifact type, or the media
+// type of its config where it has none.
+func (m Manifest) Type() string {
+	if m.ArtifactType != "" {
+		return m.ArtifactType
+	}
+	return m.Config.MediaType
+}
+
+// Referrer describes a manifest the way lists of referrers show it
+// (distribution-spec, "Listing Referrers"): with its artifact type, or that of its
+// config, and its own annotations. What cannot be read has neither.
+func Referrer(b Blob) Descriptor {
+	d := Descriptor{MediaType: b.MediaType, Digest: b.Digest, Size: b.Size}
+	if IsIndex(b.MediaType) {
+		if idx, err := ParseIndex(b); err == nil {
+			d.ArtifactType, d.Annotations = idx.ArtifactType, idx.Annotations
+		}
+		return d
+	}
+	if m, err := ParseManifest(b); err == nil {
+		d.ArtifactType, d.Annotations = m.Type(), m.Annotations
+	}
+	return d
+}
+
 // References lists what a manifest or index points at, in the order in which it
 // is listed: entries of an index; config, then layers of an image. The subject
 // is not one of them, it is pointed at from outside.
