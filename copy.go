@@ -80,7 +80,7 @@ func (e *SameError) Error() string { return e.Location.String() + ": is both sou
 // per tag, manifest and blob.
 //
 // Errors: [*SameError]; [*IncompleteError]; [*PlatformsError]; [*ReferrersError];
-// [*oci.SyntaxError]; those of [publish.Make] and [apply.Run]; [*registry.Error],
+// [*oci.SyntaxError]; [*PlaceError] with DryRun; those of [publish.Make] and [apply.Run]; [*registry.Error],
 // [*layout.Error].
 func (m *Manifold) Copy(ctx context.Context, o CopyOptions) (Copied, error) {
 	started := time.Now()
@@ -102,6 +102,9 @@ func (m *Manifold) Copy(ctx context.Context, o CopyOptions) (Copied, error) {
 	}
 	out.Images = c.images
 	out.Plan, err = publish.MakeAll(ctx, c.items, c.planning())
+	if err == nil && o.DryRun {
+		err = keepable(out.Plan)
+	}
 	if err != nil || o.DryRun {
 		return out, err
 	}

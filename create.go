@@ -124,7 +124,7 @@ var ErrNoSources = errors.New("no sources")
 // published, so that nothing is lost; see [Edit].
 //
 // Errors: [*oci.SyntaxError] for a source that is not read, with its name;
-// [ErrNoSources], [*InputError], [*PlatformsError], [*ExpectedError],
+// [ErrNoSources], [*InputError], [*PlatformsError], [*ExpectedError], [*PlaceError] with DryRun,
 // [*BaseError], [*EditConflictError]; those of package index; those of
 // [publish.Make] and [apply.Run]; [*registry.Error]; those of package layout.
 func (m *Manifold) Create(ctx context.Context, o CreateOptions) (Created, error) {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/manifold-oci/manifold/index"
+	"github.com/manifold-oci/manifold/internal/clock"
 	"github.com/manifold-oci/manifold/layout"
 	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/publish"
@@ -99,17 +99,6 @@ func (m *Manifold) open(ctx context.Context, l ref.Location) (place, string, err
 	return lay, placeName(l), err
 }
 
-// placeName is absolute where it is a path: a plan may be run from another
-// directory.
-func placeName(l ref.Location) string {
-	if l.Transport != ref.DockerDaemon {
-		if path, err := filepath.Abs(l.Path); err == nil {
-			l.Path = path
-		}
-	}
-	return ref.Location{Transport: l.Transport, Path: l.Path}.String()
-}
-
 // layout opens a place that is not in a registry, once.
 func (m *Manifold) layout(ctx context.Context, l ref.Location) (local, error) {
 	name := placeName(l)
@@ -188,7 +177,7 @@ func (m *Manifold) FetchManifest(ctx context.Context, repo ref.Reference, d oci.
 func (m *Manifold) FetchPushed(ctx context.Context, repo ref.Reference, d oci.Descriptor) (oci.Blob, error) {
 	window := m.o.Lag
 	if window == 0 {
-		window = 30 * time.Second
+		window = defaultLag
 	}
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
 		b, err := m.FetchManifest(ctx, repo, d)
@@ -196,10 +185,8 @@ func (m *Manifold) FetchPushed(ctx context.Context, repo ref.Reference, d oci.De
 			return b, err
 		}
 		window -= pause
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return b, context.Cause(ctx)
+		if err := clock.Sleep(ctx, pause); err != nil {
+			return b, err
 		}
 	}
 }

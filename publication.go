@@ -64,7 +64,7 @@ func (m *Manifold) run(ctx context.Context, w publication) (plan.Plan, Receipt, 
 		return p, r.failed(err), err
 	}
 	if w.dry {
-		return p, Receipt{}, nil
+		return p, Receipt{}, keepable(p)
 	}
 	r, err := m.carryOut(ctx, p, m.applying(w.places), started)
 	return p, r, err
@@ -139,15 +139,19 @@ func (m *Manifold) applying(places map[string]apply.BlobOpener) apply.Options {
 	}
 }
 
-// source finds a place again by the name it has in a plan.
+// source finds a place again by the name it has in a plan. What this run has read
+// from is open under that name.
 func (m *Manifold) source(name string, places map[string]apply.BlobOpener) (apply.BlobOpener, error) {
 	if b, ok := places[name]; ok {
 		return b, nil
 	}
+	if l := m.opened(name, nil); l != nil {
+		return l, nil
+	}
 	if strings.HasPrefix(name, builtPlace) {
 		return nil, errors.New("was made by a build that is gone; run the same build again")
 	}
-	l, err := ref.ParseLocation(name)
+	l, err := parsePlace(name)
 	if err != nil {
 		return nil, err
 	}

@@ -132,6 +132,10 @@ func (m *Manifold) openJournal(p plan.Plan) *record {
 	if m.o.JournalDir == "" || writesArchive(p) {
 		return nil
 	}
+	if err := keepable(p); err != nil {
+		m.o.Report.Warn("", fmt.Sprintf("no journal, so this run cannot be taken up by another: %v", err))
+		return nil
+	}
 	if err := journal.Prune(m.o.JournalDir, keepUnfinished); err != nil {
 		m.o.Report.Warn("", fmt.Sprintf("old journals stay: %v", err))
 	}
