@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/manifold-oci/manifold/build"
+	"github.com/manifold-oci/manifold/oci"
 	"github.com/manifold-oci/manifold/ref"
 	"github.com/manifold-oci/manifold/registry"
 	"golang.org/x/sync/errgroup"
@@ -38,7 +39,16 @@ func (m *Manifold) Reach(ctx context.Context, refs []ref.Reference) error {
 // hopeless reports a registry that gave no answer, or refused the login.
 func hopeless(err error) bool {
 	var e *registry.Error
-	return errors.As(err, &e) && (e.Status == 0 || registry.Denied(err))
+	return errors.As(err, &e) && (e.Status == 0 && !answered(err) || registry.Denied(err))
+}
+
+// answered reports an error of this side about an answer: that it asks for more
+// patience than there is, or gives what is not taken for the tag.
+func answered(err error) bool {
+	var wait *registry.WaitError
+	var other *oci.MismatchError
+	var unread *oci.SyntaxError
+	return errors.As(err, &wait) || errors.As(err, &other) || errors.As(err, &unread)
 }
 
 // runReachable builds, and asks the registries of the targets meanwhile: one that

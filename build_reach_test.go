@@ -2,7 +2,10 @@ package manifold_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/manifold-oci/manifold"
@@ -63,5 +66,29 @@ func TestReachAsksOncePerRepository(t *testing.T) {
 	}
 	if n := r.Count(registrytest.Filter{}); n != 2 || r.Count(registrytest.Filter{Method: "HEAD"}) != 2 {
 		t.Errorf("%d requests\n%s", n, r.Transcript())
+	}
+}
+
+// TestReachIsContentWithAnswers: a registry that asks for patience, or that gives
+// something odd for the tag, is there; a build takes long enough for that to pass.
+func TestReachIsContentWithAnswers(t *testing.T) {
+	odd := http.Header{"Content-Type": {oci.MediaTypeManifest}, "Docker-Content-Digest": {"sha256:" + strings.Repeat("0", 64)}}
+	for name, faults := range map[string][]registrytest.Fault{
+		"a day of patience": {{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"86400"}}}},
+		"other content": {
+			{Method: http.MethodHead, Path: "/manifests/1$", Status: http.StatusOK},
+			{Method: http.MethodGet, Path: "/manifests/1$", Status: http.StatusOK, Header: odd, Body: `{"schemaVersion":2}`},
+		},
+		"no manifest": {{Path: "/manifests/1$", Times: 2, Status: http.StatusOK, Body: "<html>"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := registrytest.Distribution(t)
+			for _, f := range faults {
+				r.Fault(f)
+			}
+			if err := manifold.New(manifold.Options{}).Reach(t.Context(), []ref.Reference{reference(t, r.Reference("a", "1"))}); err != nil {
+				t.Errorf("%T: %v", errors.Unwrap(err), err)
+			}
+		})
 	}
 }
