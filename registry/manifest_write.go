@@ -29,7 +29,7 @@ func (r *Repository) PutManifest(ctx context.Context, b oci.Blob) error {
 		if err == nil || !unknownOutcome(err) || ctx.Err() != nil {
 			return err
 		}
-		if there, asked := r.names(ctx, identifier, b); there {
+		if _, there, asked := r.names(ctx, identifier, b); there {
 			return nil
 		} else if !asked || n == writes || n > 1 && Silent(err) {
 			return err
@@ -56,14 +56,14 @@ func (r *Repository) PutTag(ctx context.Context, tag string, b oci.Blob) error {
 	if err == nil || !unknownOutcome(err) || ctx.Err() != nil {
 		return err
 	}
-	got, readErr := r.Manifest(ctx, tag)
+	found, there, asked := r.names(ctx, tag, b)
 	switch {
-	case readErr != nil && !Absent(readErr):
+	case !asked:
 		return err
-	case readErr == nil && oci.Check(oci.Descriptor{Digest: b.Digest}, got.Bytes) == nil:
+	case there:
 		return nil
 	}
-	return &UnsettledError{Found: got.Digest, Err: err}
+	return &UnsettledError{Found: found, Err: err}
 }
 
 // UnsettledError reports a tag PUT whose answer was lost, and a tag that names
@@ -100,11 +100,12 @@ func (r *Repository) putOnce(ctx context.Context, c call, identifier string, b o
 	return nil
 }
 
-// names reports whether identifier names b, and whether that could be asked.
-func (r *Repository) names(ctx context.Context, identifier string, b oci.Blob) (there, asked bool) {
+// names reads what identifier names, empty for nothing, and reports whether that
+// is b, and whether it could be asked.
+func (r *Repository) names(ctx context.Context, identifier string, b oci.Blob) (found digest.Digest, there, asked bool) {
 	got, err := r.Manifest(ctx, identifier)
 	if err != nil {
-		return false, Absent(err)
+		return "", false, Absent(err)
 	}
-	return oci.Check(oci.Descriptor{Digest: b.Digest}, got.Bytes) == nil, true
+	return got.Digest, oci.Check(oci.Descriptor{Digest: b.Digest}, got.Bytes) == nil, true
 }
