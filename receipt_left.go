@@ -2,6 +2,7 @@ package manifold
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/manifold-oci/manifold/apply"
@@ -20,22 +21,19 @@ const lookTime = 10 * time.Second
 // Other tags are not looked at.
 func (m *Manifold) pushed(ctx context.Context, images []build.Image, targets []ref.Reference) []string {
 	var out []string
-	used := map[string]bool{}
-	looked := false
 	for _, img := range images {
 		if !img.Pushed || img.Manifest.Digest == "" {
 			continue
 		}
-		if !looked {
-			used, looked = m.tagged(ctx, targets), true
-		}
 		for _, repo := range repositories(targets) {
-			if name := repo + "@" + img.Manifest.Digest.String(); !used[name] {
-				out = append(out, name)
-			}
+			out = append(out, repo+"@"+img.Manifest.Digest.String())
 		}
 	}
-	return out
+	if len(out) == 0 {
+		return nil
+	}
+	used := m.tagged(ctx, targets)
+	return slices.DeleteFunc(out, func(name string) bool { return used[name] })
 }
 
 // tagged is what the tags of targets name and list now, "repository@digest", by
@@ -56,18 +54,15 @@ func (m *Manifold) tagged(ctx context.Context, targets []ref.Reference) map[stri
 	return out
 }
 
-// leads notes a manifest and what an index lists.
+// leads notes a manifest and what it points at.
 func leads(out map[string]bool, repo ref.Reference, b oci.Blob) {
 	out[repo.WithDigest(b.Digest).String()] = true
-	if !oci.IsIndex(b.MediaType) {
-		return
-	}
-	idx, err := oci.ParseIndex(b)
+	refs, err := oci.References(b)
 	if err != nil {
 		return
 	}
-	for _, e := range idx.Manifests {
-		out[repo.WithDigest(e.Digest).String()] = true
+	for _, d := range refs {
+		out[repo.WithDigest(d.Digest).String()] = true
 	}
 }
 
