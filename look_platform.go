@@ -24,7 +24,8 @@ func (e *SeveralError) Error() string {
 }
 
 // AtPlatform is the location, by digest, of the one image for a platform. What
-// names a single image must be for that platform, as its config tells. Errors:
+// names a single image must be for that platform, as its config tells; such a
+// location stays as given where it is in no registry. Errors:
 // [*PlatformsError], which lists what there is; [*SeveralError]; those of
 // [Manifold.Resolve].
 func (m *Manifold) AtPlatform(ctx context.Context, l ref.Location, p oci.Platform) (ref.Location, error) {
@@ -39,7 +40,9 @@ func (m *Manifold) AtPlatform(ctx context.Context, l ref.Location, p oci.Platfor
 	c := &copier{m: m, o: CopyOptions{Source: l, Platforms: []oci.Platform{p}}}
 	c.from = gatherer{place: from, name: name, known: map[digest.Digest]publish.Manifest{}}
 	if !oci.IsIndex(root.MediaType) {
-		_, err = c.checkedImage(ctx, root)
+		if _, err = c.checkedImage(ctx, root); err == nil && l.Transport == ref.Registry {
+			l.Reference = l.Reference.WithDigest(root.Digest)
+		}
 		return l, at(l, err)
 	}
 	d, err := c.only(ctx, root, p)

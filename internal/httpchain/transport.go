@@ -2,6 +2,7 @@ package httpchain
 
 import (
 	"crypto/tls"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -60,9 +61,10 @@ func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes those of all hosts that carry no request.
 func (t *transports) CloseIdleConnections() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	own := maps.Clone(t.hosts)
+	t.mu.Unlock() // every request wants it, and closing may take its time
 	t.base.CloseIdleConnections()
-	for _, rt := range t.hosts {
+	for _, rt := range own {
 		rt.CloseIdleConnections()
 	}
 }
